@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "loadstone/array/box.h"
@@ -93,17 +94,28 @@ class Tiling {
     return cum_[static_cast<std::size_t>(part) + 1] - cum_[static_cast<std::size_t>(part)];
   }
   std::int32_t file_of(std::int64_t part) const { return files_[static_cast<std::size_t>(part)]; }
+  /// (big-endian, Fortran order) of a part.
+  std::pair<bool, bool> part_order(std::int64_t part) const;
   /// True when every part is a plain block whose granule is one element.
   bool all_plain() const;
 
   Piece piece(std::int64_t number, DType dtype) const;
-  /// Calls fn for each piece that overlaps `box` with elements in common, in file order; stops when fn returns false.
-  /// O(log parts + hits).
-  void for_each_overlap(const Box& box, DType dtype, const std::function<bool(const Piece&)>& fn) const;
+  /// Calls fn for each piece that overlaps `box` with elements in common, in ascending number, beginning with piece
+  /// `first_piece`; stops when fn returns false. O(log parts + hits), so that a walk can be taken up again where it
+  /// stopped.
+  void for_each_overlap(const Box& box, DType dtype, const std::function<bool(const Piece&)>& fn,
+                        std::int64_t first_piece = 0) const;
 
   friend bool operator==(const Tiling&, const Tiling&) = default;
 
  private:
+  const ChunkGrid* grid_of(std::int64_t part) const;
+  std::int64_t first_piece_of(std::int64_t part) const;
+  void add_part(std::int64_t rows, std::int32_t file, std::int64_t offset_bytes, std::uint8_t flags,
+                std::int32_t encoding, std::int64_t stored_bytes, std::int64_t pieces);
+  Piece plain_piece(std::int64_t part, DType dtype) const;
+  Piece grid_piece(std::int64_t part, const ChunkGrid& grid, std::int64_t chunk, DType dtype) const;
+
   Shape trailing_;
   bool scalar_ = false;
   std::vector<std::int64_t> cum_{0};
@@ -112,7 +124,7 @@ class Tiling {
   std::vector<std::uint8_t> flags_;        // bit 0 big-endian, bit 1 F order, bit 2 has a grid
   std::vector<std::int32_t> encodings_;    // empty: all plain
   std::vector<std::int64_t> stored_;       // empty: from the shape
-  std::vector<std::int64_t> first_piece_;  // empty: part f is piece f
+  std::vector<std::int64_t> first_piece_;  // empty: part f is piece f; else num_parts() + 1 entries
   std::vector<std::int64_t> grid_parts_;   // ascending part numbers that have a grid …
   std::vector<ChunkGrid> grids_;           // … and their grids
 };
