@@ -87,6 +87,9 @@ void Tiling::add_grid(std::int64_t rows, std::int32_t file, ChunkGrid grid, Byte
                       std::int32_t encoding) {
   Shape part_shape = shape();
   part_shape[0] = rows;
+  for (const std::int64_t extent : grid.chunk_shape) {
+    if (extent < 1) throw data_error(cat("chunk shape ", to_string(grid.chunk_shape), " has an extent below 1"));
+  }
   std::int64_t chunks = 1;
   for (const std::int64_t count : grid_counts(grid, part_shape)) {
     const auto product = checked_mul(chunks, count);
