@@ -87,7 +87,7 @@ TEST(Tiling, CutsEdgeChunksToTheArrayAndKeepsTheirStoredShape) {
 }
 
 TEST(Tiling, TakesRowGroupsAndAbsentChunks) {
-  Tiling tiling({});
+  Tiling tiling;
   ChunkGrid groups;
   groups.row_bounds = {0, 4, 5, 10};
   groups.offsets = {0, -1, 70};
