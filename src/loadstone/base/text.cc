@@ -43,7 +43,7 @@ std::string format_count(std::int64_t value) {
   std::string digits = std::to_string(value);
   for (std::size_t pos = digits.size(); pos > 3 + (value < 0 ? 1U : 0U);) {
     pos -= 3;
-    digits.insert(pos, ",");
+    digits.insert(pos, 1, ',');
   }
   return digits;
 }
