@@ -17,7 +17,7 @@ std::string_view kind_name(ErrorKind kind) {
   return "internal";
 }
 
-Error::Error(ErrorKind kind, std::string message, ErrorFacts facts, std::source_location where)
+Error::Error(ErrorKind kind, std::string message, ErrorFacts facts, SourceLocation where)
     : kind_(kind), message_(std::move(message)), facts_(std::move(facts)), where_(where) {}
 
 Error Error::with_prefix(std::string_view prefix) const {
@@ -26,7 +26,7 @@ Error Error::with_prefix(std::string_view prefix) const {
 
 Interrupted::Interrupted(std::string message) : Error(ErrorKind::system, std::move(message)) {}
 
-Error os_error(int errno_value, std::string_view path, std::string_view action, std::source_location where) {
+Error os_error(int errno_value, std::string_view path, std::string_view action, SourceLocation where) {
   char buffer[256];
   const char* text = strerror_r(errno_value, buffer, sizeof buffer);  // the GNU form: returns the text
   ErrorFacts facts;
@@ -35,15 +35,15 @@ Error os_error(int errno_value, std::string_view path, std::string_view action, 
   return Error(ErrorKind::system, cat("'", path, "': ", action, ": ", text), std::move(facts), where);
 }
 
-Error usage_error(std::string message, ErrorFacts facts, std::source_location where) {
+Error usage_error(std::string message, ErrorFacts facts, SourceLocation where) {
   return Error(ErrorKind::usage, std::move(message), std::move(facts), where);
 }
 
-Error data_error(std::string message, ErrorFacts facts, std::source_location where) {
+Error data_error(std::string message, ErrorFacts facts, SourceLocation where) {
   return Error(ErrorKind::data, std::move(message), std::move(facts), where);
 }
 
-Error internal_error(std::string message, std::source_location where) {
+Error internal_error(std::string message, SourceLocation where) {
   return Error(ErrorKind::internal, std::move(message), {}, where);
 }
 
