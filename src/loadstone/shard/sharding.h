@@ -73,16 +73,22 @@ class Sharding {
   std::vector<Shard> all_shards(const Shape& shape) const;
   std::vector<Shard> local_shards(const Shape& shape, std::int32_t process) const;
 
-  /// Tiles along each dimension (1 where it is not split). For Kind::named.
+  /// Numbers of the tiles that these devices hold of an array of `ndim` dimensions: devices with equal numbers are
+  /// replicas, also where boxes are empty. In the order given.
+  std::vector<std::int64_t> tiles(int ndim, const std::vector<std::int64_t>& positions) const;
+
+  /// Tiles along each dimension (1 where it is not split). For Kind::named and row_tiles; Error{usage} for boxes.
   Dims tiles_per_dim(int ndim) const;
   /// The one shard shape of an even sharding; of tile 0 with Uneven::ceil.
   Shape shard_shape(const Shape& shape) const;
-  /// Product of the sizes of the axes that do not split an array of `ndim` dimensions: how many devices hold each box.
+  /// Product of the sizes of the axes that do not split an array of `ndim` dimensions: how many devices hold each box
+  /// (the least number where that differs: Kind::boxes).
   std::int64_t replication_factor(int ndim) const;
   bool is_fully_replicated(int ndim) const;
   bool is_fully_addressable(std::int32_t process) const;
 
-  /// Equal placements of arrays of `ndim` dimensions: canonical specs and ordered devices (P('x') and P('x', None)).
+  /// Equal placements of arrays of `ndim` dimensions: the same devices in the same order hold the same tiles under the
+  /// same rule for uneven dimensions (P('x') and P('x', None); axis names do not count).
   bool same_placement(const Sharding& other, int ndim) const;
   friend bool operator==(const Sharding&, const Sharding&) = default;
 
@@ -93,8 +99,9 @@ class Sharding {
   PartitionSpec spec_;
   Uneven uneven_ = Uneven::error;
   std::int64_t over_decompose_ = 1;
-  Shape boxes_shape_;       // Kind::boxes
-  std::vector<Box> boxes_;  // Kind::boxes
+  Shape boxes_shape_;                                   // Kind::boxes
+  std::vector<Box> boxes_;                              // Kind::boxes
+  std::vector<std::int64_t> box_tiles_, box_replicas_;  // Kind::boxes: position of the first equal box; rank among them
 };
 
 /// Second formulation of the index map, as a check on the first (sharding section 3): lay the tiles out over an iota of
