@@ -3,12 +3,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "loadstone/array/box.h"
 #include "loadstone/array/dtype.h"
 
 namespace loadstone {
+
+namespace detail {
+struct Pd61Tables;
+}
 
 /// Keys of the two lanes. The defaults are the manifest's: two runs print the same.
 struct Pd61Keys {
@@ -34,8 +39,9 @@ class Pd61 {
   Pd61(const Shape& global_shape, DType dtype, Pd61Keys keys = {}, int lanes = 2);
 
   /// Sum over the elements of `box` (global indices); data points at box.begin, with a byte stride for each dimension
-  /// (native little-endian elements). Packed types: C-contiguous bytes of a box that cuts no byte (Error{usage}).
-  /// Safe from any thread.
+  /// (native little-endian elements). Packed types: the runs of whole bytes that the box cuts out of the array, each
+  /// contiguous; a box that cuts a byte is refused (Error{usage}), and so is one outside the array. Safe from any
+  /// thread.
   Pd61Value tile(const Box& box, const std::byte* data, const Dims& strides_bytes) const;
   /// The same for C-contiguous bytes.
   Pd61Value tile(const Box& box, const std::byte* data) const;
@@ -51,6 +57,7 @@ class Pd61 {
   Pd61Keys keys_;
   int lanes_;
   int row_dim_;
+  std::shared_ptr<const detail::Pd61Tables> tables_;
 };
 
 /// Which inner loop runs here: "avx2" or "scalar". LOADSTONE_PD61=scalar in the environment forces the plain one.
