@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Runs clang 14 over every file of compile_commands.json: `run_clang.py syntax|tidy BUILD_DIR [NAME PART…]`.
+
+syntax: clang++ -fsyntax-only -Werror with the same flags, tests included. tidy: clang-tidy with .clang-tidy, tests
+excluded. A file whose command, content and headers have not changed since it last passed is not looked at again.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def clang_arguments(entry: dict[str, str]) -> list[str]:
+    """The flags of the entry that clang has, too: defines, includes, language, warnings."""
+    words = shlex.split(entry["command"])
+    kept = [w for w in words if re.match(r"-(D|I|std=|W(?!l,)|m|f(PIC|visibility))", w)]
+    for flag, value in zip(words, words[1:], strict=False):
+        if flag == "-isystem":
+            kept += [flag, value]
+    return kept
+
+
+def headers_digest() -> str:
+    """Changes when any header, the configuration or this script does."""
+    files = [*(ROOT / "src").rglob("*.h"), *(ROOT / "cli").rglob("*.h"), *(ROOT / "python").rglob("*.h")]
+    files += [*(ROOT / "tests").rglob("*.h"), ROOT / ".clang-tidy", pathlib.Path(__file__)]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def check(entry: dict[str, str], mode: str, common: str, stamps: pathlib.Path) -> tuple[str, str]:
+    """'' when the file is well, else what clang said."""
+    file = pathlib.Path(entry["file"])
+    arguments = clang_arguments(entry)
+    key = hashlib.sha256(f"{mode}{common}{file}{arguments}".encode() + file.read_bytes()).hexdigest()
+    stamp = stamps / key
+    name = str(file.relative_to(ROOT) if file.is_relative_to(ROOT) else file)
+    if stamp.exists():
+        return name, ""
+    if mode == "syntax":
+        command = ["clang++-14", "-fsyntax-only", "-Werror", *arguments, str(file)]
+    else:
+        command = ["clang-tidy-14", "--quiet", str(file), "--", *arguments]
+    run = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        stamp.touch()
+        return name, ""
+    return name, run.stdout + run.stderr
+
+
+def main() -> int:
+    mode, build, only = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
+    entries = json.loads((build / "compile_commands.json").read_text())
+    if mode == "tidy":
+        entries = [e for e in entries if not e["file"].endswith("_test.cc") and not e["file"].startswith(str(build))]
+    entries = list({e["file"]: e for e in entries if not only or any(part in e["file"] for part in only)}.values())
+    stamps = build / "clang"
+    stamps.mkdir(exist_ok=True)
+    common = headers_digest()
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for name, said in pool.map(lambda e: check(e, mode, common, stamps), entries):
+            if said:
+                bad += 1
+                print(f"{name}:\n{said}")
+    print(f"{mode}: {len(entries)} files, {bad} with faults")
+    return 1 if bad or not entries else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
