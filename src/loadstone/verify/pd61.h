@@ -50,6 +50,7 @@ class Pd61 {
   /// Dimension from which on all dimensions merge into one row (m of the definition).
   int row_dim() const { return row_dim_; }
   const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
 
  private:
   Shape shape_;
