@@ -1,0 +1,81 @@
+"""Loadstone: puts every shard of an on-disk array on the right device, and proves it.
+
+    import loadstone as ls
+
+    ds = ls.open("shards/")                                   # Catalog: what is there
+    sharding = ls.Sharding(ls.Mesh({"x": 2, "y": 4}), ("x", "y"))
+    print(ls.plan(ds, sharding))                              # Plan: which bytes go where
+    placed = ls.load(ds, sharding, verify=True)               # Placement: .shards[i].device .index .data
+    ls.verify(placed, ds)                                     # Verdict, or PlacementError
+
+Errors: UsageError (a ValueError), DataError (a ValueError), ResourceError (an OSError), InternalError (a RuntimeError),
+PlacementError (a RuntimeError that carries the verdict).
+"""
+
+from loadstone import jax
+from loadstone._core import (
+    Accusation,
+    ArrayInfo,
+    Catalog,
+    Drawing,
+    LevelResult,
+    Manifest,
+    ManifestArray,
+    MemoryView,
+    Mesh,
+    PlacedShard,
+    Placement,
+    Plan,
+    Progress,
+    Shard,
+    Sharding,
+    Verdict,
+)
+from loadstone._core import version as _version
+from loadstone._errors import (
+    AccessError,
+    DataError,
+    InternalError,
+    MissingFileError,
+    PlacementError,
+    ResourceError,
+    UsageError,
+)
+from loadstone._front import digest, load, open, plan, read_manifest, verify, write_dataset
+
+__version__: str = _version()
+
+__all__ = [
+    "AccessError",
+    "Accusation",
+    "ArrayInfo",
+    "Catalog",
+    "DataError",
+    "Drawing",
+    "InternalError",
+    "LevelResult",
+    "Manifest",
+    "ManifestArray",
+    "MemoryView",
+    "Mesh",
+    "MissingFileError",
+    "PlacedShard",
+    "Placement",
+    "PlacementError",
+    "Plan",
+    "Progress",
+    "ResourceError",
+    "Shard",
+    "Sharding",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "digest",
+    "jax",
+    "load",
+    "open",
+    "plan",
+    "read_manifest",
+    "verify",
+    "write_dataset",
+]
