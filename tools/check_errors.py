@@ -7,7 +7,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # throw Error(…), Interrupted(…), usage_error(…) and the like, error.with_prefix(…), or a plain rethrow.
-ALLOWED = re.compile(r"throw\s*(;|(loadstone::)?(Error|Interrupted)\b|[\w:]*_error\s*\(|[\w.()]+\.with_prefix\()")
+ALLOWED = re.compile(r"throw\s*(;|(loadstone::)?(Error|Interrupted)\b|(?!std::)[\w:]*_error\s*\(|[\w.()]+\.with_prefix\()")
 FORBIDDEN = re.compile(r"\b(std::)?(abort|terminate|_?exit|quick_exit)\s*\(")
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.S)
 
