@@ -280,6 +280,7 @@ LOADSTONE_SHUFFLES void turn_tile(std::byte* d, const std::byte* s, std::int64_t
       std::array<V8, kSide> rows;
       std::array<V8, kSide> next;
       const std::byte* from = s + a * a_s + b * static_cast<std::int64_t>(sizeof(T));
+#pragma GCC unroll 16
       for (int i = 0; i < kSide; ++i) rows[static_cast<std::size_t>(i)] = swapped<G>(load<V8>(from + i * a_s));
 #pragma GCC unroll 4
       for (int round = 1; round < kSide; round *= 2) {
@@ -291,6 +292,7 @@ LOADSTONE_SHUFFLES void turn_tile(std::byte* d, const std::byte* s, std::int64_t
         rows = next;
       }
       std::byte* to = d + b * b_d + a * static_cast<std::int64_t>(sizeof(T));
+#pragma GCC unroll 16
       for (int i = 0; i < kSide; ++i) store(to + i * b_d, rows[static_cast<std::size_t>(i)]);
     }
   }
@@ -313,6 +315,17 @@ void copy_tile(std::byte* d, const std::byte* s, Axis a, Axis b) {
     }
   }
   for (std::int64_t j = 0; j < b.n; ++j) copy_line<T, G>(d + j * b.d, s + j * b.s, a.n, a.d, a.s);
+}
+
+/// Asks for the lines of dst that the next tile will write: rows far apart are nothing the machine would guess.
+template <typename T>
+LOADSTONE_INLINE void prefetch_tile(std::byte* d, std::int64_t row_d, std::int64_t rows) {
+  constexpr std::int64_t kLine = 64;
+  for (std::int64_t j = 0; j < rows; ++j) {
+    for (std::int64_t at = 0; at < tile_side<T>() * static_cast<std::int64_t>(sizeof(T)); at += kLine) {
+      __builtin_prefetch(d + j * row_d + at, 1);
+    }
+  }
 }
 
 /// All elements; the innermost axis has the smallest dst stride. When another axis is nearer in src, the two are walked
@@ -342,6 +355,7 @@ void copy_elements(Axes axes, std::byte* d, const std::byte* s) {
       const Axis tile_b{std::min(kTile, b.n - j), b.d, b.s};
       for (std::int64_t i = 0; i < a.n; i += kTile) {
         const Axis tile_a{std::min(kTile, a.n - i), a.d, a.s};
+        prefetch_tile<T>(to + std::min(i + kTile, a.n - 1) * a.d + j * b.d, b.d, tile_b.n);
         copy_tile<T, G>(to + i * a.d + j * b.d, from + i * a.s + j * b.s, tile_a, tile_b);
       }
     }

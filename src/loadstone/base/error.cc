@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/text.h"
 
 namespace loadstone {
 
@@ -32,7 +33,7 @@ Error os_error(int errno_value, std::string_view path, std::string_view action, 
   ErrorFacts facts;
   facts.file = std::string(path);
   facts.os_error = errno_value;
-  return Error(ErrorKind::system, cat("'", path, "': ", action, ": ", text), std::move(facts), where);
+  return Error(ErrorKind::system, cat("'", printable(path), "': ", action, ": ", text), std::move(facts), where);
 }
 
 Error usage_error(std::string message, ErrorFacts facts, SourceLocation where) {

@@ -39,6 +39,10 @@ class ByteSourceFactory {
 /// Plain pread(2) on files opened O_RDONLY | O_CLOEXEC. The default everywhere. Lives for the process.
 ByteSourceFactory& pread_sources();
 
+/// ESTALE answers of network file systems that this process has retried so far, in opens and reads (loading E9).
+std::int64_t stale_retries();
+void count_stale_retry();
+
 /// Counters a test or `--json` can ask for.
 struct IoCounters {
   std::int64_t opens = 0;
