@@ -26,8 +26,9 @@ bool fit_staging(const ReadCost& cost, std::int64_t room, PlanOptions& options) 
   for (int threads = options.threads; threads >= 1; --threads) {
     if (staging_bytes(cost, least, threads) > room) continue;
     std::int64_t window = std::min(options.window_bytes, room / threads - cost.largest_encoded_bytes);
-    if (window >= 2 * kPage) window -= window % kPage;
-    options.window_bytes = std::max<std::int64_t>(window, std::max<std::int64_t>(least, 1));
+    if (window >= cost.largest_plain_bytes) window = options.window_bytes;
+    if (window >= 2 * kPage && window < options.window_bytes) window -= window % kPage;
+    options.window_bytes = std::max({window, least, std::int64_t{1}});
     options.threads = threads;
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -53,25 +54,41 @@ std::optional<Tiles> tiles_of(const Sharding& sharding, const Shape& shape) {
 class NoteList {
  public:
   void add(const std::string& array, const std::string& note) {
-    for (auto& [text, arrays] : notes_) {
-      if (text == note) return arrays.push_back(cat("'", printable(array), "'"));
-    }
-    notes_.emplace_back(note, std::vector<std::string>{cat("'", printable(array), "'")});
+    const auto [at, fresh] = index_.try_emplace(note, notes_.size());
+    if (fresh) notes_.push_back({note, 0, {}});
+    Note& entry = notes_[at->second];
+    ++entry.arrays;
+    if (entry.names.size() < kNames) entry.names.push_back(cat("'", printable(array), "'"));
   }
+
   void write(std::size_t num_arrays, std::vector<std::string>& out) const {
-    for (const auto& [text, arrays] : notes_) {
+    for (std::size_t i = 0; i < notes_.size(); ++i) {
+      if (i == kNotes) {
+        out.push_back(cat("and ", notes_.size() - i, " more notes on single arrays"));
+        break;
+      }
+      const Note& note = notes_[i];
+      const std::size_t more = note.arrays - note.names.size();
       if (num_arrays == 1) {
-        out.push_back(text);
-      } else if (arrays.size() == num_arrays) {
-        out.push_back(cat("all arrays: ", text));
+        out.push_back(note.text);
+      } else if (note.arrays == num_arrays) {
+        out.push_back(cat("all arrays: ", note.text));
       } else {
-        out.push_back(cat(join_first(arrays, 3), ": ", text));
+        out.push_back(cat(join(note.names, ", "), more > 0 ? cat(" and ", more, " more") : "", ": ", note.text));
       }
     }
   }
 
  private:
-  std::vector<std::pair<std::string, std::vector<std::string>>> notes_;
+  static constexpr std::size_t kNames = 3;
+  static constexpr std::size_t kNotes = 32;
+  struct Note {
+    std::string text;
+    std::size_t arrays = 0;
+    std::vector<std::string> names;
+  };
+  std::vector<Note> notes_;
+  std::unordered_map<std::string, std::size_t> index_;
 };
 
 void note_idle(const PlannedArray& array, const std::vector<Shard>& shards, bool whole_mesh, NoteList& notes) {

@@ -4,8 +4,10 @@
 #include <map>
 #include <utility>
 
+#include "loadstone/base/cat.h"
 #include "loadstone/base/checked.h"
 #include "loadstone/base/error.h"
+#include "loadstone/base/text.h"
 
 namespace loadstone::planning {
 namespace {
@@ -54,6 +56,28 @@ void add_encoded(ReadCost& cost, const Piece& piece, DType dtype, std::int64_t u
   cost.largest_encoded_bytes = std::max(cost.largest_encoded_bytes, memory);
 }
 
+void add_read(ReadCost& cost, const ArrayNeed& need, const Read& read, const PlanOptions& options) {
+  const DType dtype = need.entry->dtype;
+  const std::vector<Box> regions = regions_in(need, read.box);
+  const bool all_useful = regions.size() == 1 && regions[0].contains(read.box);
+  need.entry->tiling.for_each_overlap(read.box, dtype, [&](const Piece& piece) {
+    const Box box = intersect(piece.box, read.box);
+    if (box.empty()) return true;
+    ++cost.pieces;
+    if (piece.absent) {
+      ++cost.absent_pieces;
+      return true;
+    }
+    const std::int64_t useful = all_useful ? box.num_elems() : common_elems_of(regions, box);
+    if (piece.encoding >= 0) {
+      add_encoded(cost, piece, dtype, useful);
+    } else {
+      add_plain(cost, piece, box, dtype, dtype.nbytes(useful), options);
+    }
+    return true;
+  });
+}
+
 }  // namespace
 
 void add_bytes(std::int64_t& total, std::int64_t value) {
@@ -70,25 +94,11 @@ ReadCost cost_of(const std::vector<ArrayNeed>& needs, const std::vector<Read>& r
   ReadCost cost;
   for (const Read& read : reads) {
     const ArrayNeed& need = needs[static_cast<std::size_t>(read.array)];
-    const DType dtype = need.entry->dtype;
-    const std::vector<Box> regions = regions_in(need, read.box);
-    const bool all_useful = regions.size() == 1 && regions[0].contains(read.box);
-    need.entry->tiling.for_each_overlap(read.box, dtype, [&](const Piece& piece) {
-      const Box box = intersect(piece.box, read.box);
-      if (box.empty()) return true;
-      ++cost.pieces;
-      if (piece.absent) {
-        ++cost.absent_pieces;
-        return true;
-      }
-      const std::int64_t useful = all_useful ? box.num_elems() : common_elems_of(regions, box);
-      if (piece.encoding >= 0) {
-        add_encoded(cost, piece, dtype, useful);
-      } else {
-        add_plain(cost, piece, box, dtype, dtype.nbytes(useful), options);
-      }
-      return true;
-    });
+    try {
+      add_read(cost, need, read, options);
+    } catch (const Error& error) {
+      throw error.with_prefix(cat("'", printable(need.entry->name), "'"));
+    }
   }
   return cost;
 }
