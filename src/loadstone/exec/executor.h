@@ -40,6 +40,11 @@ struct ExecOptions {
   /// window is given up. Must not throw. For digests.
   std::function<void(int worker, const ArrivedBytes&)> tap;
   int max_open_files = 0;  ///< 0 = from RLIMIT_NOFILE
+  /// Decodes stored pieces instead of Format::decode, by the same contract; null = the format's own. Called from
+  /// several workers at once.
+  std::function<void(const Encoding& encoding, const Piece& piece, DType dtype, std::span<const std::byte> stored,
+                     std::span<std::byte> out)>
+      decode;
 };
 
 /// Runs plans. One implementation a file: threads.cc (host memory), later cuda.cc. Keep the virtual coarse.

@@ -43,6 +43,7 @@ struct LoadStats {
   std::int64_t peak_staging_bytes = 0;
   std::int64_t decoded_pieces = 0;
   std::int64_t absent_pieces = 0;
+  std::int64_t retries_stale = 0;  ///< ESTALE answers of a network file system that were retried (loading E9)
   int threads = 0;
 };
 

@@ -1,1 +1,342 @@
-// To be written.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "loadstone/base/cat.h"
+#include "loadstone/base/error.h"
+#include "loadstone/base/text.h"
+#include "loadstone/exec/blocks.h"
+#include "loadstone/exec/checks.h"
+#include "loadstone/exec/executor.h"
+#include "loadstone/exec/windows.h"
+#include "loadstone/io/file_cache.h"
+
+namespace loadstone {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+thread_local int tracing_worker = 0;
+
+/// Opens files inside a trace scope.
+class TracedSources final : public ByteSourceFactory {
+ public:
+  TracedSources(ByteSourceFactory& sources, Trace* trace) : sources_(sources), trace_(trace) {}
+  std::unique_ptr<ByteSource> open(const std::string& path) override {
+    TraceScope scope(trace_, "open", "read", tracing_worker);
+    if (trace_ != nullptr) scope.arg("file", path);
+    return sources_.open(path);
+  }
+
+ private:
+  ByteSourceFactory& sources_;
+  Trace* trace_;
+};
+
+/// Memory that a worker keeps from window to window. Grows, never shrinks.
+class Scratch {
+ public:
+  std::span<std::byte> take(std::int64_t bytes, std::atomic<std::int64_t>& total) {
+    if (!memory_ || memory_->bytes() < bytes) {
+      if (memory_) total.fetch_sub(memory_->bytes());
+      memory_.reset();
+      memory_ = Memory::allocate_host(bytes);
+      total.fetch_add(bytes);
+    }
+    return {memory_->base(), static_cast<std::size_t>(bytes)};
+  }
+
+ private:
+  std::shared_ptr<Memory> memory_;
+};
+
+/// What one worker has: its staging slot, decode buffers and counters.
+struct Worker {
+  int number = 0;
+  Scratch staging, decoded;
+  LoadStats stats;
+};
+
+/// One load. Lives until all workers have been joined; the buffers go with it when it fails.
+class Load {
+ public:
+  Load(const Catalog& catalog, const Plan& plan, const ExecOptions& options)
+      : catalog_(catalog),
+        plan_(plan),
+        options_(options),
+        sources_(options.sources == nullptr ? pread_sources() : *options.sources, options.trace),
+        files_(sources_, options.max_open_files),
+        slots_(allocate_slots(plan, options.buffers)),
+        queue_(catalog, plan),
+        progress_(options.progress, "load", plan.totals.bytes_read) {}
+
+  Placement run() {
+    const Clock::time_point begin = Clock::now();
+    const std::int64_t stale = stale_retries();
+    options_.pool->run_on_all([this](int worker) { work(worker); });
+    failures_.rethrow_if_any();
+    throw_if_requested(options_.cancel);
+    stats_.bytes_copied += run_copies(plan_, slots_, options_);
+    progress_.finish();
+    stats_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    stats_.opens = files_.opens();
+    stats_.peak_staging_bytes = peak_scratch_.load();
+    stats_.retries_stale = stale_retries() - stale;
+    stats_.threads = options_.pool->size();
+    return make_placement(plan_, std::move(slots_), stats_);
+  }
+
+ private:
+  void work(int number) noexcept {
+    try {
+      tracing_worker = number;
+      Worker worker;
+      worker.number = number;
+      while (!cancelled(number)) {
+        const std::optional<Window> window = queue_.next();
+        if (!window) break;
+        place(worker, *window);
+      }
+      add_stats(worker.stats);
+    } catch (...) {
+      failures_.add();
+      queue_.stop();
+    }
+  }
+
+  bool cancelled(int number) {
+    if (options_.cancel == nullptr) return false;
+    return number == 0 ? options_.cancel->poll() : options_.cancel->requested();
+  }
+
+  void place(Worker& worker, const Window& window) {
+    const PlannedArray& array = plan_.arrays[static_cast<std::size_t>(plan_.reads[at(window.read)].array)];
+    const ArrayEntry& entry = catalog_.arrays[static_cast<std::size_t>(array.catalog_index)];
+    ++worker.stats.windows;
+    if (window.piece.absent) {
+      place_absent(worker, window, entry);
+    } else if (window.piece.encoding >= 0) {
+      place_encoded(worker, window, entry);
+    } else {
+      place_plain(worker, window, entry.dtype);
+    }
+  }
+
+  void place_plain(Worker& worker, const Window& window, DType dtype) {
+    const std::shared_ptr<ByteSource> file = open(window.piece);
+    const RunLayout layout =
+        dtype.whole_bytes() ? run_layout(window.piece, window.box, dtype, window.pattern) : RunLayout{};
+    for (const Target& target : targets(window)) {
+      if (!target.box.contains(window.box)) continue;
+      const Block& block = slots_.blocks[at(target.slot)];
+      if (!lands_as_it_lies(block, window, layout, dtype)) continue;
+      read_into(worker, *file, window, layout, block, dtype);
+      finish(worker, target.slot, window.box, dtype);
+      copy_to_others(worker, window, target, dtype);
+      return;
+    }
+    const std::span<std::byte> staging = worker.staging.take(window.pattern.bytes_read(), scratch_);
+    note_scratch();
+    for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t i) {
+      const auto run = static_cast<std::size_t>(window.pattern.run_bytes);
+      read(worker, *file, offset, staging.subspan(static_cast<std::size_t>(i) * run, run));
+    });
+    const Block source{staging.data(), window.box, layout.strides_bytes};
+    scatter(worker, window, source, dtype, swap_of(window.piece, dtype));
+  }
+
+  /// True if every run of the window can be read straight into the slot: native byte order, no gaps, and a run's
+  /// elements lie in the slot as they lie in the file.
+  static bool lands_as_it_lies(const Block& block, const Window& window, const RunLayout& layout, DType dtype) {
+    if (window.pattern.over_reads || swap_of(window.piece, dtype) > 1) return false;
+    if (!dtype.whole_bytes()) return window.pattern.num_reads() == 1 && is_dense_part(block.box, window.box, dtype);
+    for (int k = layout.outer; k < window.box.ndim(); ++k) {
+      const int d = static_cast<int>(layout.order[k]);
+      if (window.box.extent(d) > 1 && layout.strides_bytes[d] != block.strides_bytes[d]) return false;
+    }
+    return true;
+  }
+
+  /// True if `part` is one run of whole bytes of a packed block.
+  static bool is_dense_part(const Box& box, const Box& part, DType dtype) {
+    int d = 0;
+    while (d < box.ndim() && part.extent(d) == 1) ++d;
+    for (++d; d < box.ndim(); ++d) {
+      if (part.extent(d) != box.extent(d)) return false;
+    }
+    const std::int64_t first = linear_index(part.begin, box);
+    const std::int64_t elems = part.num_elems();
+    return first * dtype.elem_bits() % 8 == 0 &&
+           (elems * dtype.elem_bits() % 8 == 0 || first + elems == box.num_elems());
+  }
+
+  void read_into(Worker& worker, ByteSource& file, const Window& window, const RunLayout& layout, const Block& block,
+                 DType dtype) {
+    Dims index = window.box.begin;
+    for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t) {
+      std::byte* to = address_of(block, index, dtype);
+      read(worker, file, offset, {to, static_cast<std::size_t>(window.pattern.run_bytes)});
+      for (int k = layout.outer - 1; k >= 0; --k) {
+        const int d = static_cast<int>(layout.order[k]);
+        if (++index[d] < window.box.end[d]) break;
+        index[d] = window.box.begin[d];
+      }
+    });
+  }
+
+  void copy_to_others(Worker& worker, const Window& window, const Target& filled, DType dtype) {
+    const Block& from = slots_.blocks[at(filled.slot)];
+    for (const Target& target : targets(window)) {
+      if (&target == &filled) continue;
+      const Box part = intersect(target.box, window.box);
+      if (part.empty()) continue;
+      place_part(worker, target.slot, from, part, dtype, 1);
+    }
+  }
+
+  void place_encoded(Worker& worker, const Window& window, const ArrayEntry& entry) {
+    const Piece& piece = window.piece;
+    const std::shared_ptr<ByteSource> file = open(piece);
+    const std::int64_t size = file->stamp().size_bytes;
+    if (piece.offset_bytes < 0 || piece.stored_bytes < 0 || piece.stored_bytes > size ||
+        piece.offset_bytes > size - piece.stored_bytes) {
+      ErrorFacts facts;
+      facts.file = std::string(file->path());
+      facts.expected = cat(piece.stored_bytes, " bytes at offset ", piece.offset_bytes);
+      facts.found = cat("a file of ", size, " bytes");
+      throw data_error(cat("'", printable(file->path()), "': piece ", piece.number, " of array '",
+                           printable(entry.name), "': expected ", facts.expected, ", found ", facts.found),
+                       std::move(facts));
+    }
+    const Box stored_box = stored_box_of(piece);
+    const std::span<std::byte> stored = worker.staging.take(piece.stored_bytes, scratch_);
+    const std::span<std::byte> out = worker.decoded.take(entry.dtype.nbytes(num_elems(piece.stored_shape)), scratch_);
+    note_scratch();
+    read(worker, *file, piece.offset_bytes, stored);
+    {
+      TraceScope scope(options_.trace, "decode", "copy", worker.number);
+      decode_piece(catalog_, entry, piece, options_, stored, out);
+    }
+    ++worker.stats.decoded_pieces;
+    scatter(worker, window, dense_block(out.data(), stored_box, entry.dtype), entry.dtype, 1);
+  }
+
+  static Box stored_box_of(const Piece& piece) {
+    Box box{piece.box.begin, piece.box.begin};
+    for (int d = 0; d < box.ndim(); ++d) box.end[d] += piece.stored_shape[d];
+    return box;
+  }
+
+  void place_absent(Worker& worker, const Window& window, const ArrayEntry& entry) {
+    const std::byte* element = fill_value(entry, window.piece);
+    const Box share = intersect(window.piece.box, plan_.reads[at(window.read)].box);
+    if (window.box.begin == share.begin) ++worker.stats.absent_pieces;
+    for (const Target& target : targets(window)) {
+      const Box part = intersect(target.box, window.box);
+      if (part.empty()) continue;
+      fill_part(slots_.blocks[at(target.slot)], part, entry.dtype, element);
+      finish(worker, target.slot, part, entry.dtype);
+    }
+  }
+
+  /// From staging to every target while the bytes are in cache.
+  void scatter(Worker& worker, const Window& window, const Block& source, DType dtype, std::int64_t swap) {
+    for (const Target& target : targets(window)) {
+      const Box part = intersect(target.box, window.box);
+      if (!part.empty()) place_part(worker, target.slot, source, part, dtype, swap);
+    }
+  }
+
+  void place_part(Worker& worker, std::int32_t slot, const Block& source, const Box& part, DType dtype,
+                  std::int64_t swap) {
+    {
+      TraceScope scope(options_.trace, "copy", "copy", worker.number);
+      if (options_.trace != nullptr) scope.arg("bytes", std::to_string(dtype.nbytes(part.num_elems())));
+      copy_part(slots_.blocks[at(slot)], source, part, dtype, swap);
+    }
+    worker.stats.bytes_copied += dtype.nbytes(part.num_elems());
+    finish(worker, slot, part, dtype);
+  }
+
+  void finish(Worker& worker, std::int32_t slot, const Box& part, DType dtype) {
+    if (!options_.tap) return;
+    const Block& block = slots_.blocks[at(slot)];
+    options_.tap(worker.number, {slot, part, address_of(block, part.begin, dtype), block.strides_bytes});
+  }
+
+  std::shared_ptr<ByteSource> open(const Piece& piece) {
+    return files_.get(piece.file, catalog_.files.path(piece.file), catalog_.files.stamp(piece.file));
+  }
+
+  void read(Worker& worker, ByteSource& file, std::int64_t offset, std::span<std::byte> dst) {
+    const auto bytes = static_cast<std::int64_t>(dst.size());
+    {
+      TraceScope scope(options_.trace, "read", "read", worker.number);
+      if (options_.trace != nullptr) {
+        scope.arg("bytes", std::to_string(bytes));
+        scope.arg("file", std::string(file.path()));
+      }
+      file.read(offset, dst);
+    }
+    ++worker.stats.requests;
+    worker.stats.bytes_read += bytes;
+    progress_.add(bytes);
+  }
+
+  const std::vector<Target>& targets(const Window& window) const { return plan_.reads[at(window.read)].targets; }
+  static std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+  void note_scratch() {
+    const std::int64_t now = scratch_.load();
+    for (std::int64_t peak = peak_scratch_.load(); now > peak && !peak_scratch_.compare_exchange_weak(peak, now);) {
+    }
+  }
+
+  void add_stats(const LoadStats& stats) {
+    const std::lock_guard<std::mutex> lock(stats_mutex_);
+    stats_.bytes_read += stats.bytes_read;
+    stats_.bytes_copied += stats.bytes_copied;
+    stats_.requests += stats.requests;
+    stats_.windows += stats.windows;
+    stats_.decoded_pieces += stats.decoded_pieces;
+    stats_.absent_pieces += stats.absent_pieces;
+  }
+
+  const Catalog& catalog_;
+  const Plan& plan_;
+  const ExecOptions& options_;
+  TracedSources sources_;
+  FileCache files_;
+  SlotBuffers slots_;
+  WindowQueue queue_;
+  ProgressMeter progress_;
+  Failures failures_;
+  std::atomic<std::int64_t> scratch_{0};
+  std::atomic<std::int64_t> peak_scratch_{0};
+  std::mutex stats_mutex_;
+  LoadStats stats_;
+};
+
+class ThreadsExecutor final : public Executor {
+ public:
+  Placement run(const Catalog& catalog, const Plan& plan, const ExecOptions& options) override {
+    check_runnable(catalog, plan, options);
+    return Load(catalog, plan, options).run();
+  }
+};
+
+}  // namespace
+
+extern const ExecutorEntry threads_executor;
+const ExecutorEntry threads_executor{
+    "threads",
+    [] { return std::string(); },
+    [](const Device& device) { return device.place.kind == PlaceKind::host; },
+    [] { return std::unique_ptr<Executor>(std::make_unique<ThreadsExecutor>()); },
+};
+
+}  // namespace loadstone
