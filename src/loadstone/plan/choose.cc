@@ -40,7 +40,10 @@ void keep_budget(Candidate& candidate, const std::vector<ArrayNeed>& needs, cons
   const std::int64_t budget = *candidate.options.memory_budget;
   const PlanOptions asked = candidate.options;
   if (!fit_staging(cost, budget - slots.host_bytes, candidate.options)) {
+    // The error names the least that would do.
     candidate.fits = false;
+    candidate.options.window_bytes = std::min(asked.window_bytes, kLeastWindow);
+    candidate.options.threads = 1;
     return;
   }
   if (candidate.options.window_bytes != asked.window_bytes) {
@@ -69,9 +72,9 @@ std::string refusal(const Candidate& candidate) {
   const PlanTotals& totals = candidate.totals;
   const std::int64_t destinations = totals.peak_host_bytes - totals.staging_bytes;
   return cat("the plan needs more host memory than the memory budget allows: expected at most ",
-             exact_bytes(*candidate.options.memory_budget), ", found ", exact_bytes(totals.peak_host_bytes), " = ",
-             exact_bytes(destinations), " of destinations + ", exact_bytes(totals.staging_bytes), " of staging for ",
-             candidate.options.threads, candidate.options.threads == 1 ? " thread" : " threads");
+             exact_bytes(*candidate.options.memory_budget), ", found at least ", exact_bytes(totals.peak_host_bytes),
+             " = ", exact_bytes(destinations), " of destinations + ", exact_bytes(totals.staging_bytes),
+             " of staging for ", candidate.options.threads, candidate.options.threads == 1 ? " thread" : " threads");
 }
 
 std::string times_more(std::int64_t more, std::int64_t less) {
@@ -95,21 +98,21 @@ std::string reason_for(const Candidate& one, const Candidate& winner, const Plan
   const std::int64_t best = winner.totals.bytes_read;
   if (mine > best) return cat("reads ", exact_bytes(mine), times_more(mine, best), " as ", to_string(winner.strategy));
   if (mine < best) return cat("not asked for; would read ", exact_bytes(mine), " instead of ", exact_bytes(best));
-  if (one.totals.peak_host_bytes > winner.totals.peak_host_bytes) {
+  if (one.memory_at_full_windows > winner.memory_at_full_windows) {
     return cat("reads as many bytes as ", to_string(winner.strategy), " but needs ",
-               exact_bytes(one.totals.peak_host_bytes), " of host memory instead of ",
-               exact_bytes(winner.totals.peak_host_bytes));
+               exact_bytes(one.memory_at_full_windows), " of host memory instead of ",
+               exact_bytes(winner.memory_at_full_windows));
   }
   if (options.strategy != Strategy::automatic) return cat("not asked for; would read ", exact_bytes(mine), ", too");
-  return cat("reads as many bytes as ", to_string(winner.strategy), " and needs as much memory; ties go to ",
-             to_string(winner.strategy));
+  return cat("reads as many bytes as ", to_string(winner.strategy),
+             " and at full windows needs as much memory; ties go to ", to_string(winner.strategy));
 }
 
 bool better(const Candidate& a, const Candidate& b) {
   if (a.fits != b.fits) return a.fits;
   if (a.counted != b.counted) return a.counted;
   if (a.totals.bytes_read != b.totals.bytes_read) return a.totals.bytes_read < b.totals.bytes_read;
-  return a.totals.peak_host_bytes < b.totals.peak_host_bytes;
+  return a.memory_at_full_windows < b.memory_at_full_windows;
 }
 
 }  // namespace
@@ -120,7 +123,10 @@ std::vector<Candidate> work_out(const std::vector<ArrayNeed>& needs, const std::
   std::vector<Candidate> out;
   std::vector<ReadCost> costs;
   for (const Strategy strategy : {Strategy::per_process, Strategy::per_device, Strategy::global}) {
-    Candidate candidate{strategy, options, reads_of(strategy, needs, slots), {}, {}, true, true};
+    Candidate candidate;
+    candidate.strategy = strategy;
+    candidate.options = options;
+    candidate.reads = reads_of(strategy, needs, slots);
     ReadCost cost;
     const auto same =
         std::find_if(out.begin(), out.end(), [&](const Candidate& c) { return c.reads == candidate.reads; });
@@ -138,6 +144,9 @@ std::vector<Candidate> work_out(const std::vector<ArrayNeed>& needs, const std::
     costs.push_back(cost);
     keep_budget(candidate, needs, slot_cost, cost);
     candidate.totals = totals_of(strategy, slot_cost, cost, costs[0].useful_bytes, candidate.options);
+    cost.largest_plain_bytes = cost.largest_plain_bytes > 0 ? candidate.options.window_bytes : 0;
+    candidate.memory_at_full_windows =
+        slot_cost.host_bytes + staging_bytes(cost, candidate.options.window_bytes, candidate.options.threads);
     out.push_back(std::move(candidate));
   }
   return out;

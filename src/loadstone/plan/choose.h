@@ -16,16 +16,18 @@ struct Candidate {
   PlanOptions options;  ///< window and threads fitted to the budget
   std::vector<Read> reads;
   PlanTotals totals;
-  std::vector<std::string> notes;  ///< what had to give way to the budget
-  bool counted = true;             ///< false: touching all its pieces was not worth it, totals are lower bounds
-  bool fits = true;                ///< in the memory budget
+  std::int64_t memory_at_full_windows = 0;  ///< peak host memory, were every staging slot as large as it may be
+  std::vector<std::string> notes;           ///< what had to give way to the budget
+  bool counted = true;  ///< false: touching all its pieces was not worth it, totals are lower bounds
+  bool fits = true;     ///< in the memory budget
 };
 
 /// per_process, per_device, global, in this order.
 std::vector<Candidate> work_out(const std::vector<ArrayNeed>& needs, const std::vector<Slot>& slots,
                                 const PlanOptions& options);
 
-/// Index of the one to take: the one asked for, or by least bytes read, then least peak host memory, ties to the first.
+/// Index of the one to take: the one asked for, or by least bytes read, then least peak host memory (at full windows:
+/// reads smaller than a window are no merit), ties to the first.
 /// Error{system} with both numbers when it does not fit in the memory budget.
 std::size_t choose(const std::vector<Candidate>& candidates, const PlanOptions& options);
 

@@ -56,11 +56,36 @@ void add_encoded(ReadCost& cost, const Piece& piece, DType dtype, std::int64_t u
   cost.largest_encoded_bytes = std::max(cost.largest_encoded_bytes, memory);
 }
 
+/// All of an array of plain parts: each part is one run in either order of elements, so no piece needs a look.
+void add_whole(ReadCost& cost, const ArrayNeed& need, const PlanOptions& options) {
+  const ArrayEntry& entry = *need.entry;
+  std::int64_t elems = 1;
+  for (int d = 1; d < entry.shape.size(); ++d) elems *= entry.shape[d];
+  const std::vector<std::int64_t>& cum = entry.tiling.row_bounds();
+  const std::int64_t read = entry.nbytes();
+  for (std::size_t part = 0; part + 1 < cum.size(); ++part) {
+    if (cum[part] == cum[part + 1]) continue;
+    const std::int64_t bytes = entry.dtype.nbytes((cum[part + 1] - cum[part]) * elems);
+    ++cost.pieces;
+    cost.requests += ceil_div(bytes, options.window_bytes);
+    cost.largest_plain_bytes = std::max(cost.largest_plain_bytes, bytes);
+  }
+  std::int64_t useful = 0;
+  for (const Box& region : need.regions) useful += entry.dtype.nbytes(region.num_elems());
+  add_bytes(cost.bytes_read, read);
+  add_bytes(cost.useful_bytes, useful);
+  cost.over_read_bytes += read - useful;
+}
+
 void add_read(ReadCost& cost, const ArrayNeed& need, const Read& read, const PlanOptions& options) {
   const DType dtype = need.entry->dtype;
+  const Tiling& tiling = need.entry->tiling;
+  if (!tiling.scalar() && dtype.whole_bytes() && read.box == Box::whole(need.entry->shape) && tiling.all_plain()) {
+    return add_whole(cost, need, options);
+  }
   const std::vector<Box> regions = regions_in(need, read.box);
   const bool all_useful = regions.size() == 1 && regions[0].contains(read.box);
-  need.entry->tiling.for_each_overlap(read.box, dtype, [&](const Piece& piece) {
+  tiling.for_each_overlap(read.box, dtype, [&](const Piece& piece) {
     const Box box = intersect(piece.box, read.box);
     if (box.empty()) return true;
     ++cost.pieces;
