@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "loadstone/base/checked.h"
-
 namespace loadstone::detail {
 
 std::vector<Box> contiguous_slices(const Box& box, DType dtype, std::int64_t max_bytes) {
   if (box.empty()) return {};
   if (box.ndim() == 0) return {box};
+  // Steps of packed types are multiples of 8 elements, so eight of the inner slices must fit.
+  const std::int64_t inner_limit = dtype.whole_bytes() ? max_bytes : max_bytes / 8;
   int level = box.ndim() - 1;
   std::int64_t inner = 1;
-  while (level > 0 && dtype.nbytes(inner * box.extent(level)) <= max_bytes) inner *= box.extent(level--);
+  while (level > 0 && dtype.nbytes(inner * box.extent(level)) <= inner_limit) inner *= box.extent(level--);
   std::int64_t step = std::max<std::int64_t>(1, max_bytes / std::max<std::int64_t>(1, dtype.nbytes(inner)));
-  if (!dtype.whole_bytes()) step = ceil_div(step, 8) * 8;
+  if (!dtype.whole_bytes()) step = std::max<std::int64_t>(step / 8 * 8, 8);
 
   std::vector<Box> out;
   Box slice = box;

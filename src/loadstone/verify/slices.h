@@ -12,7 +12,7 @@ namespace loadstone::detail {
 inline constexpr std::int64_t kWindowBytes = 8 << 20;
 
 /// Cuts `box` into boxes that lie one after another, without gaps, in the C-order bytes of `box`, each of at most
-/// max_bytes (packed types: up to eight innermost slices more, so that no byte is cut). None for an empty box.
+/// max_bytes (at least 8) or one element. No slice ends inside a byte of a packed type. None for an empty box.
 std::vector<Box> contiguous_slices(const Box& box, DType dtype, std::int64_t max_bytes);
 
 /// A window size that gives each worker something to do: total / (4 · workers), between 256 KiB and kWindowBytes.

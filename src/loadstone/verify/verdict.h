@@ -18,7 +18,9 @@ std::string_view to_string(Level level);  ///< "L0 structure", …
 struct Accusation {
   enum class Holds : std::uint8_t { other_box, all_zero, unknown, other_structure };
   std::string array;
+  Shape shape;  ///< of the array, so that whole dimensions of boxes are written ":"
   Level level = Level::device;
+  bool device_known = true;  ///< false: the source itself is at fault, `device` says nothing
   Device device;
   std::int64_t replica_id = 0;
   Box expected_box;

@@ -38,6 +38,7 @@ struct VerifyOptions {
   bool device = true;    ///< L2: a pass over the shards
   bool replicas = true;  ///< L3
   int lanes = 1;
+  std::optional<std::int32_t> process;      ///< whose devices must all be there; none = the processes of `held`
   const ManifestArray* manifest = nullptr;  ///< for L1/L2 against a stored digest
   SourceReader read;              ///< the source, for naming culprits and for L1 without a manifest; may be empty
   bool independent_pass = false;  ///< read the source again in plain contiguous slices and compare sums
