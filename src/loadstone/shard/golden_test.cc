@@ -26,7 +26,7 @@ void expect_num_addressable(const Sharding& sharding, const Shape& shape, const 
   }
 }
 
-// covers: sharding G1, sharding R1, sharding R3, sharding R4
+// covers: sharding G1, sharding R3, sharding R4
 TEST(Golden, G1ColumnsOverEightDevices) {
   const Sharding sharding = sharding_of("x=8", "-,x");
   EXPECT_EQ(map_of(sharding, kImage),
