@@ -76,8 +76,16 @@ void check_boxes(const std::vector<Device>& devices, const Shape& shape, const s
   }
 }
 
+std::int64_t count_elems(const Shape& shape) {
+  try {
+    return num_elems(shape);
+  } catch (const Error& error) {
+    throw usage_error(error.message());  // here the shape comes from the caller, not from a file
+  }
+}
+
 void check_cover(const Shape& shape, const std::vector<Box>& boxes) {
-  const std::int64_t total = num_elems(shape);
+  const std::int64_t total = count_elems(shape);
   std::int64_t held = 0;
   for (const Box& box : merge_boxes(boxes)) held += box.num_elems();
   if (held != total) {

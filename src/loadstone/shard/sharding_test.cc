@@ -207,6 +207,8 @@ TEST(FromBoxes, RefusesTablesThatDoNotFit) {
         Sharding::from_boxes(two, {4}, {Box{{0}, {2}}, Box{{1}, {3}}});
       },
       {"do not cover", "expected 4 elements, found 3"});
+  const Shape absurd{std::int64_t{1} << 40, std::int64_t{1} << 40};
+  expect_usage_error([&] { Sharding::from_boxes(two, absurd, {Box::whole(absurd), Box::whole(absurd)}); }, {"2^63-1"});
   EXPECT_NO_THROW(Sharding::from_boxes(two, {4}, {Box{{0}, {3}}, Box{{1}, {4}}}));
   EXPECT_NO_THROW(Sharding::from_boxes(two, {0, 4}, {Box{{0, 0}, {0, 4}}, Box{{0, 0}, {0, 0}}}));
 }
