@@ -153,7 +153,7 @@ class Chooser {
         } else if (named) {
           faults.push_back(not_recognised(path, odd(i)));
         } else {
-          leave_out(odd(i).what.empty() ? "of no known format" : odd(i).what);
+          leave_out(odd(i).what);
         }
         return;
     }
@@ -185,13 +185,12 @@ class Chooser {
   }
 
   Error not_what_it_is_called(const std::string& path, const Sniffed& odd) const {
-    const std::string found = odd.what.empty() ? "other bytes (bad magic)" : odd.what;
-    return file_fault(path, cat("not an ", set_->name, " file (bad magic): it is ", found), std::string(set_->name),
-                      found);
+    return file_fault(path, cat("not an ", set_->name, " file (bad magic): it is ", odd.what), std::string(set_->name),
+                      odd.what);
   }
 
   Error not_recognised(const std::string& path, const Sniffed& odd) const {
-    const std::string found = odd.what.empty() ? "" : cat(" (it is ", odd.what, ")");
+    const std::string found = cat(" (it is ", odd.what, ")");
     if (set_ != nullptr) {
       return file_fault(path, cat("not an ", set_->name, " file", found, ", unlike the others of the set"),
                         std::string(set_->name), odd.what);

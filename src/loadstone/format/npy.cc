@@ -52,9 +52,8 @@ Text read_text(ByteSource& source) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(size, kFirstRead)));
   if (!bytes.empty()) source.read(0, bytes);
   if (!recognise(bytes)) {
-    const std::string what = sniff(bytes, size, path).what;
-    const std::string found = what.empty() ? cat("the bytes ", printable(chars(bytes).substr(0, kMagic.size()))) : what;
-    throw file_fault(path, cat("not an npy file: expected the magic \\x93NUMPY, found ", found), "\\x93NUMPY", found);
+    const std::string found = sniff(bytes, size, path).what;
+    throw file_fault(path, cat("not an npy file (bad magic): it is ", found), "the magic \\x93NUMPY", found);
   }
   const auto byte = [&](std::size_t i) { return std::to_integer<std::int64_t>(bytes[i]); };
   if (size < 10) {

@@ -69,7 +69,8 @@ class Reader {
       expect(':', "':' after a key");
       skip_blanks();
       const std::size_t begin = at_;
-      take(out, key.text, value(0), text_.substr(begin, at_ - begin));
+      const Value item = value(0);
+      take(out, key.text, item, text_.substr(begin, at_ - begin));
       skip_blanks();
       if (peek() == ',') {
         ++at_;
@@ -88,8 +89,9 @@ class Reader {
 
  private:
   [[noreturn]] void fail(std::string_view what) const {
-    const std::string shown = printable(text_.substr(0, kQuoted));
-    throw data_error(cat("malformed npy header: ", printable(what), ", in ", shown, text_.size() > kQuoted ? "…" : ""));
+    const std::string_view text = text_.substr(0, text_.find_last_not_of(" \n") + 1);
+    throw data_error(cat("malformed npy header: ", printable(what), ", in ", printable(text.substr(0, kQuoted)),
+                         text.size() > kQuoted ? "…" : ""));
   }
 
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -131,7 +133,7 @@ class Reader {
     Shape shape;
     for (const Value& item : v.items) {
       if (item.kind != Kind::integer) fail("shape holds something that is not an integer");
-      if (!item.fits) fail(cat("shape holds ", item.text, ", which is too large"));
+      if (!item.fits) fail(cat("shape holds ", item.text.substr(0, 40), ", which is too large"));
       if (item.integer < 0) fail(cat("shape has a negative dimension ", item.integer));
       shape.push_back(item.integer);
     }
