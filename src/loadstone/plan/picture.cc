@@ -132,6 +132,37 @@ std::vector<std::string> device_words(const Sharding& sharding, const std::vecto
   return out;
 }
 
+std::vector<std::string> device_ranges(const Sharding& sharding, const std::vector<std::int64_t>& positions,
+                                       std::vector<std::int64_t>* devices_of) {
+  std::vector<std::string> out;
+  const auto id = [&](std::size_t i) { return sharding.devices()[static_cast<std::size_t>(positions[i])].id; };
+  for (std::size_t i = 0; i < positions.size();) {
+    std::size_t end = i + 1;
+    while (end < positions.size() && id(end) - 1 == id(end - 1)) ++end;
+    if (end - i < 3) end = i + 1;
+    out.push_back(end - i == 1 ? cat("d", id(i)) : cat("d", id(i), "-d", id(end - 1)));
+    if (devices_of != nullptr) devices_of->push_back(static_cast<std::int64_t>(end - i));
+    i = end;
+  }
+  return out;
+}
+
+std::string device_list(const Sharding& sharding, const std::vector<std::int64_t>& positions, std::size_t width) {
+  std::vector<std::int64_t> counts;
+  const std::vector<std::string> words = device_ranges(sharding, positions, &counts);
+  auto left = static_cast<std::int64_t>(positions.size());
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string next = cat(out, i > 0 ? " " : "", words[i]);
+    const std::int64_t rest = left - counts[i];
+    const std::string more = rest > 0 ? cat(" and ", format_count(rest), " more") : "";
+    if (i > 0 && next.size() + more.size() > width) return cat(out, " and ", format_count(left), " more");
+    out = next;
+    left = rest;
+  }
+  return out;
+}
+
 std::string subtitle(const Sharding& sharding, const Shape& shape) {
   return cat(to_string(shape), ", ", describe(sharding));
 }

@@ -38,8 +38,14 @@ Picture picture_of(const Sharding& sharding, const Shape& shape);
 
 /// "dim 0: 64 over x, y" (or "64 in 4 tiles", or "64").
 std::string axis_label(const Sharding& sharding, const Shape& shape, int dim);
-/// "'d0', 'd2', …" without quotes: the devices of a box as words.
+/// "d0", "d2", …: devices as words.
 std::vector<std::string> device_words(const Sharding& sharding, const std::vector<std::int64_t>& positions);
+/// The same with three or more successive ids as one word: "d0-d7", "d12". `devices_of` (when not null) gets the number
+/// of devices behind each word.
+std::vector<std::string> device_ranges(const Sharding& sharding, const std::vector<std::int64_t>& positions,
+                                       std::vector<std::int64_t>* devices_of = nullptr);
+/// The ranges that fit into `width` characters, then "and N more" devices.
+std::string device_list(const Sharding& sharding, const std::vector<std::int64_t>& positions, std::size_t width);
 /// "(64, 128), mesh x=8, P(None, 'x')"
 std::string subtitle(const Sharding& sharding, const Shape& shape);
 

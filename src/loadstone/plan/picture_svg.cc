@@ -31,6 +31,8 @@ constexpr std::size_t kBands = 8;
 constexpr std::size_t kMostTicks = 200;
 
 constexpr double kMargin = 24;
+constexpr double kBoxSize = 24;
+constexpr double kOverlap = 0.4;  // of neighbouring blocks, so that no ground shines through
 constexpr double kTickSize = 10;
 constexpr double kAxisSize = 12;
 
@@ -86,7 +88,11 @@ class Drawing {
     const double ratio =
         static_cast<double>(picture_.size(picture_.horizontal)) / static_cast<double>(picture_.size(picture_.vertical));
     const double shown = std::clamp(ratio, 0.55, 6.0);
-    return shown >= widest / highest ? std::pair{widest, widest / shown} : std::pair{highest * shown, highest};
+    auto [w, h] = shown >= widest / highest ? std::pair{widest, widest / shown} : std::pair{highest * shown, highest};
+    // Many boxes need room for their labels, within the same limits.
+    w = std::max(w, std::min(widest, kBoxSize * static_cast<double>(picture_.cuts(picture_.horizontal).size() - 1)));
+    h = std::max(h, std::min(highest, kBoxSize * static_cast<double>(picture_.cuts(picture_.vertical).size() - 1)));
+    return {w, h};
   }
 
   double panels(double y) {
@@ -154,28 +160,39 @@ class Drawing {
     const std::vector<Group> groups = groups_of(held);
     const auto n = static_cast<double>(groups.size());
     const bool across = rect.w >= rect.h;
-    const bool banded = groups.size() <= kBands && (across ? rect.w : rect.h) / n >= 9;
+    const bool banded = groups.size() == 1 || (groups.size() <= kBands && (across ? rect.w : rect.h) / n >= 9);
     svg_.open_group(tooltip(held));
     if (banded) {
+      banded_ = banded_ || groups.size() > 1;
       for (std::size_t g = 0; g < groups.size(); ++g) {
         const auto k = static_cast<double>(g);
         Rect band = rect;
         (across ? band.w : band.h) /= n;
         (across ? band.x : band.y) += k * (across ? band.w : band.h);
         svg_.fill(band, groups[g].process);
-        label(band, planning::device_words(sharding_, groups[g].positions));
+        label(band, groups[g].positions);
       }
     } else {
       svg_.rect(rect, "#d0d7de", "", 0);
-      label(rect, planning::device_words(sharding_, held.positions));
+      label(rect, held.positions);
     }
     const double thinnest = std::min(rect.w, rect.h);
     svg_.rect(rect, "none", "#24292f", thinnest < 3 ? 0.2 : thinnest < 8 ? 0.4 : 0.8);
     svg_.close_group();
   }
 
-  void label(const Rect& rect, const std::vector<std::string>& words) {
-    if (const auto fit = planning::fit(words, rect.w - 4, rect.h - 4)) svg_.label(rect, *fit);
+  /// Names the devices in full, else as ranges, else the first one and how many more, else how many.
+  void label(const Rect& rect, const std::vector<std::int64_t>& positions) {
+    const double w = rect.w - 4;
+    const double h = rect.h - 4;
+    auto words = planning::fit(planning::device_words(sharding_, positions), w, h);
+    if (!words) words = planning::fit(planning::device_ranges(sharding_, positions), w, h);
+    if (!words && positions.size() > 1) {
+      const std::string first = planning::device_words(sharding_, {positions.front()}).front();
+      words = planning::fit({first, cat("+", positions.size() - 1)}, w, h);
+      if (!words) words = planning::fit({cat(positions.size(), "x")}, w, h);
+    }
+    if (words) svg_.label(rect, *words);
   }
 
   std::string tooltip(const HeldBox& held) const {
@@ -200,7 +217,7 @@ class Drawing {
       const std::int32_t process = sharding_.devices()[static_cast<std::size_t>(first)].process;
       for (int i = first_centre(at.y - frame.y, h); i < down && (i + 0.5) * h < at.y - frame.y + at.h; ++i) {
         for (int k = first_centre(at.x - frame.x, w); k < across && (k + 0.5) * w < at.x - frame.x + at.w; ++k) {
-          svg_.fill({frame.x + k * w, frame.y + i * h, w, h}, process);
+          svg_.fill({frame.x + k * w, frame.y + i * h, w + kOverlap, h + kOverlap}, process);
         }
       }
     }
@@ -263,15 +280,14 @@ class Drawing {
     const auto n = static_cast<std::int64_t>(options_.row_bounds->size()) - 1;
     return cat(format_count(n), n == 1 ? " file" : " files");
   }
-  /// Borders of files, thinned to what can be told apart.
+  /// Borders of files; only the ends where there are too many to tell apart.
   std::vector<double> file_borders() const {
     const std::vector<std::int64_t>& bounds = *options_.row_bounds;
-    const std::size_t step = std::max<std::size_t>(1, bounds.size() / kMostTicks);
+    if (bounds.size() > kMostTicks) return {0, 1};
     std::vector<double> out;
-    for (std::size_t i = 0; i < bounds.size(); i += step) {
-      out.push_back(static_cast<double>(bounds[i]) / static_cast<double>(std::max<std::int64_t>(picture_.shape[0], 1)));
+    for (const std::int64_t bound : bounds) {
+      out.push_back(static_cast<double>(bound) / static_cast<double>(std::max<std::int64_t>(picture_.shape[0], 1)));
     }
-    if (out.back() < 1) out.push_back(1);
     return out;
   }
   void files_across(const Rect& frame) {
@@ -308,6 +324,7 @@ class Drawing {
       const double down = h / static_cast<double>(picture_.size(picture_.vertical));
       if (across / down > 1.01 || down / across > 1.01) y = remark(y, "the two axes have different scales");
     }
+    if (banded_) y = remark(y, "colours inside one box are copies: each of these processes holds the whole box");
     for (const int dim : picture_.whole_dims) {
       y = remark(y, cat("dim ", dim, " (", format_count(picture_.shape[dim]), ") is whole in every box"));
     }
@@ -318,8 +335,9 @@ class Drawing {
                      " boxes are too many to draw: the blocks show which process holds the element at their centre"));
     }
     if (!picture_.idle.empty()) {
-      y = remark(y, cat(format_count(static_cast<std::int64_t>(picture_.idle.size())),
-                        " with an empty box: ", join_first(planning::device_words(sharding_, picture_.idle), 16)));
+      const auto n = static_cast<std::int64_t>(picture_.idle.size());
+      y = remark(y, cat(format_count(n), n == 1 ? " device holds" : " devices hold",
+                        " an empty box: ", planning::device_list(sharding_, picture_.idle, 120)));
     }
     return y;
   }
@@ -339,13 +357,9 @@ class Drawing {
       const double line = y + static_cast<double>(i / columns) * 20;
       svg_.fill({x, line, 14, 14}, process);
       svg_.rect({x, line, 14, 14}, "none", "#24292f", 0.8);
-      const std::string text =
-          cat("process ", process, ": ", join(planning::device_words(sharding_, first(positions)), " "));
-      const std::string more =
-          positions.size() > kNamed
-              ? cat(" and ", format_count(static_cast<std::int64_t>(positions.size() - kNamed)), " more")
-              : "";
-      svg_.line_of_text(x + 20, line + 11, 11, Svg::elided(text, 11, column - 30 - Svg::text_width(more, 11)) + more);
+      const std::string name = cat("process ", process, ": ");
+      const auto room = static_cast<std::size_t>((column - 30) / Svg::text_width("d", 11)) - name.size();
+      svg_.line_of_text(x + 20, line + 11, 11, name + planning::device_list(sharding_, positions, room));
       ++i;
     }
     need_width(2 * kMargin + column);
@@ -356,11 +370,6 @@ class Drawing {
     }
     return y;
   }
-  static constexpr std::size_t kNamed = 5;
-  static std::vector<std::int64_t> first(const std::vector<std::int64_t>& positions) {
-    return {positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(std::min(positions.size(), kNamed))};
-  }
-
   void need_width(double width) { width_ = std::max(width_, width); }
 
   const Sharding& sharding_;
@@ -369,6 +378,7 @@ class Drawing {
   Svg svg_;
   double width_ = 0;
   bool crowded_ = false;
+  bool banded_ = false;
 };
 
 }  // namespace

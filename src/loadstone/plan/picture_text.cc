@@ -18,6 +18,7 @@ using planning::Picture;
 
 constexpr std::size_t kMostRows = 24;
 constexpr std::size_t kListed = 32;
+constexpr std::size_t kWide = 12;  // letters of a label before it is wrapped
 
 /// What is written in a box: its devices, then its processes, in lines of at most `width`.
 std::vector<std::string> label_lines(const Sharding& sharding, const HeldBox& held, std::size_t width) {
@@ -66,7 +67,7 @@ class Grid {
       margin = std::max(margin, row_names.back().size());
     }
     margin += 2;
-    for (const std::size_t target : {12U, 7U, 1U}) {
+    for (const std::size_t target : {kWide, std::size_t{7}, std::size_t{1}}) {
       if (!size_columns(target, width > margin ? width - margin : 0)) continue;
       return render(row_names, margin);
     }
@@ -111,6 +112,10 @@ class Grid {
   bool size_columns(std::size_t target, std::size_t room) {
     const std::size_t n = cols_.size() - 1;
     widths_.assign(n, 2);
+    // Room for the intervals above the columns, if there is.
+    for (std::size_t c = 0; c < n && target == kWide; ++c) {
+      widths_[c] = std::max(widths_[c], cat(cols_[c], ":", cols_[c + 1]).size());
+    }
     heights_.assign(rows_.size() - 1, 1);
     labels_.clear();
     std::vector<int> seen;

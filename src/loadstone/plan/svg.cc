@@ -57,33 +57,29 @@ std::optional<std::vector<std::string>> set_lines(const std::vector<std::string>
 std::optional<Fit> fit_upright(const std::vector<std::string>& words, double w, double h) {
   for (double size = 13; size >= kSmallest; size -= 1) {
     if (w < size || h < size) continue;
-    const auto lines = set_lines(words, static_cast<std::size_t>(w / (0.605 * size)));
-    if (lines && static_cast<double>(lines->size()) * size * kLeading <= h + 0.3 * size) {
-      return Fit{*lines, size, false};
+    auto most = static_cast<std::size_t>(w / (0.605 * size));
+    auto lines = set_lines(words, most);
+    if (!lines || static_cast<double>(lines->size()) * size * kLeading > h + 0.3 * size) continue;
+    // Narrower as long as it takes no more lines: even lines instead of a lonely last word.
+    for (auto narrower = set_lines(words, --most); narrower && narrower->size() == lines->size();
+         narrower = set_lines(words, --most)) {
+      lines = std::move(narrower);
     }
+    return Fit{*lines, size, false};
   }
   return std::nullopt;
 }
 
-std::optional<Fit> fit_either_way(const std::vector<std::string>& words, double w, double h) {
+}  // namespace
+
+std::optional<Fit> fit(const std::vector<std::string>& words, double w, double h) {
+  if (words.empty() || words.size() > 64 || w < kSmallest || h < kSmallest) return std::nullopt;
   auto upright = fit_upright(words, w, h);
   if (h <= w) return upright;
   auto turned = fit_upright(words, h, w);
   if (!turned || (upright && upright->size >= turned->size)) return upright;
   turned->turned = true;
   return turned;
-}
-
-}  // namespace
-
-std::optional<Fit> fit(const std::vector<std::string>& words, double w, double h) {
-  if (words.empty() || w < kSmallest || h < kSmallest) return std::nullopt;
-  if (words.size() <= 64) {
-    if (auto all = fit_either_way(words, w, h)) return all;
-  }
-  if (words.size() == 1) return std::nullopt;
-  if (auto some = fit_either_way({words[0], cat("+", words.size() - 1)}, w, h)) return some;
-  return fit_either_way({cat(words.size(), "x")}, w, h);
 }
 
 std::string Svg::elided(const std::string& text, double size, double width) {
@@ -158,7 +154,7 @@ std::string Svg::finish(double width, double height) const {
   const std::string h = number(std::ceil(height));
   std::string out = cat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", w, "\" height=\"", h, "\" viewBox=\"0 0 ",
                         w, " ", h, "\" font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\"",
-                        " fill=\"#24292f\" style=\"max-width:100%\">\n");
+                        " fill=\"#24292f\" style=\"max-width:100%;height:auto\">\n");
   if (body_.find("url(#loadstone-hatch-") != std::string::npos) {
     const std::array<std::string_view, 3> lines = {"M0 6L6 0", "M0 0L6 6", "M0 3H6"};
     out += "<defs>\n";
