@@ -173,6 +173,7 @@ class Drawing {
         label(band, groups[g].positions);
       }
     } else {
+      grey_ = true;
       svg_.rect(rect, "#d0d7de", "", 0);
       label(rect, held.positions);
     }
@@ -183,8 +184,8 @@ class Drawing {
 
   /// Names the devices in full, else as ranges, else the first one and how many more, else how many.
   void label(const Rect& rect, const std::vector<std::int64_t>& positions) {
-    const double w = rect.w - 4;
-    const double h = rect.h - 4;
+    const double w = rect.w - (rect.w < 30 ? 2 : 4);
+    const double h = rect.h - (rect.h < 30 ? 2 : 4);
     auto words = planning::fit(planning::device_words(sharding_, positions), w, h);
     if (!words) words = planning::fit(planning::device_ranges(sharding_, positions), w, h);
     if (!words && positions.size() > 1) {
@@ -324,6 +325,8 @@ class Drawing {
       const double down = h / static_cast<double>(picture_.size(picture_.vertical));
       if (across / down > 1.01 || down / across > 1.01) y = remark(y, "the two axes have different scales");
     }
+    if (grey_) y = remark(y, "grey boxes are held by several processes");
+    if (overlapping()) y = remark(y, "boxes overlap: those drawn later hide parts of others");
     if (banded_) y = remark(y, "colours inside one box are copies: each of these processes holds the whole box");
     for (const int dim : picture_.whole_dims) {
       y = remark(y, cat("dim ", dim, " (", format_count(picture_.shape[dim]), ") is whole in every box"));
@@ -342,6 +345,16 @@ class Drawing {
     return y;
   }
 
+  bool overlapping() const {
+    if (sharding_.kind() != Sharding::Kind::boxes || picture_.boxes.size() > 512) return false;
+    for (std::size_t a = 0; a < picture_.boxes.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        if (overlaps(picture_.boxes[a].box, picture_.boxes[b].box)) return true;
+      }
+    }
+    return false;
+  }
+
   double legend(double y) {
     std::map<std::int32_t, std::vector<std::int64_t>> processes;
     for (std::int64_t pos = 0; pos < sharding_.num_devices(); ++pos) {
@@ -349,6 +362,7 @@ class Drawing {
     }
     y += 8;
     const double column = 250;
+    if (processes.size() > 4) need_width(2 * kMargin + 2 * column);
     const auto columns = static_cast<std::size_t>(std::max(1.0, std::floor((width_ - 2 * kMargin) / column)));
     std::size_t i = 0;
     for (const auto& [process, positions] : processes) {
@@ -379,6 +393,7 @@ class Drawing {
   double width_ = 0;
   bool crowded_ = false;
   bool banded_ = false;
+  bool grey_ = false;
 };
 
 }  // namespace

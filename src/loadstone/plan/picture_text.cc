@@ -274,7 +274,7 @@ std::string draw_text(const Sharding& sharding, const Shape& shape, int width) {
     }
   }
   if (!picture.idle.empty() && !picture.boxes.empty()) {
-    out += wrapped(cat("empty boxes: ", join_first(planning::device_words(sharding, picture.idle), 16)), columns);
+    out += wrapped(cat("empty boxes: ", planning::device_list(sharding, picture.idle, columns)), columns);
   }
   return out;
 }
