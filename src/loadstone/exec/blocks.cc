@@ -124,12 +124,12 @@ RunLayout run_layout(const Piece& piece, const Box& box, DType dtype, const Read
   return out;
 }
 
-void for_each_run(const ReadPattern& pattern, const std::function<void(std::int64_t, std::int64_t)>& fn) {
+bool for_each_run(const ReadPattern& pattern, const std::function<bool(std::int64_t, std::int64_t)>& fn) {
   const std::int64_t count = pattern.num_reads();
   Dims index = Dims::filled(pattern.counts.size(), 0);
   std::int64_t offset = pattern.offset_bytes;
   for (std::int64_t i = 0; i < count; ++i) {
-    fn(offset, i);
+    if (!fn(offset, i)) return false;
     for (int level = index.size() - 1; level >= 0; --level) {
       offset += pattern.strides_bytes[level];
       if (++index[level] < pattern.counts[level]) break;
@@ -137,6 +137,7 @@ void for_each_run(const ReadPattern& pattern, const std::function<void(std::int6
       index[level] = 0;
     }
   }
+  return true;
 }
 
 std::int64_t swap_of(const Piece& piece, DType dtype) {

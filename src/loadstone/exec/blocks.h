@@ -43,8 +43,9 @@ struct RunLayout {
 /// For types of whole bytes.
 RunLayout run_layout(const Piece& piece, const Box& box, DType dtype, const ReadPattern& pattern);
 
-/// Calls fn(offset in file, index of the read) for each read of the pattern, in file order.
-void for_each_run(const ReadPattern& pattern, const std::function<void(std::int64_t offset, std::int64_t i)>& fn);
+/// Calls fn(offset in file, index of the read) for each read of the pattern, in file order. Stops and returns false
+/// when fn does.
+bool for_each_run(const ReadPattern& pattern, const std::function<bool(std::int64_t offset, std::int64_t i)>& fn);
 
 /// Bytes that are reversed together on the way from the file; 1 when the file has the machine's order.
 std::int64_t swap_of(const Piece& piece, DType dtype);

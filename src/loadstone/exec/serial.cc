@@ -100,6 +100,7 @@ class SerialExecutor final : public Executor {
     for_each_run(pattern, [&](std::int64_t offset, std::int64_t i) {
       const auto run = static_cast<std::size_t>(pattern.run_bytes);
       read(*file, offset, std::span<std::byte>(out.bytes).subspan(static_cast<std::size_t>(i) * run, run), stats);
+      return true;
     });
     return out;
   }

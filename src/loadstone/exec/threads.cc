@@ -19,6 +19,7 @@ namespace loadstone {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kPollInterval{20};
 
 thread_local int tracing_worker = 0;
 
@@ -59,6 +60,7 @@ struct Worker {
   int number = 0;
   Scratch staging, decoded;
   LoadStats stats;
+  Clock::time_point polled;  ///< when the cancel token was last asked
 };
 
 /// One load. Lives until all workers have been joined; the buffers go with it when it fails.
@@ -96,7 +98,7 @@ class Load {
       tracing_worker = number;
       Worker worker;
       worker.number = number;
-      while (!cancelled(number)) {
+      while (!halted(worker)) {
         const std::optional<Window> window = queue_.next();
         if (!window) break;
         place(worker, *window);
@@ -104,13 +106,21 @@ class Load {
       add_stats(worker.stats);
     } catch (...) {
       failures_.add();
+      failed_.store(true, std::memory_order_relaxed);
       queue_.stop();
     }
   }
 
-  bool cancelled(int number) {
+  /// True once nothing more is to be started: another worker has failed, or the load was cancelled. The calling thread
+  /// asks for a cancellation now and then.
+  bool halted(Worker& worker) {
+    if (failed_.load(std::memory_order_relaxed)) return true;
     if (options_.cancel == nullptr) return false;
-    return number == 0 ? options_.cancel->poll() : options_.cancel->requested();
+    if (worker.number != 0) return options_.cancel->requested();
+    const Clock::time_point now = Clock::now();
+    if (now - worker.polled < kPollInterval) return options_.cancel->requested();
+    worker.polled = now;
+    return options_.cancel->poll();
   }
 
   void place(Worker& worker, const Window& window) {
@@ -134,17 +144,19 @@ class Load {
       if (!target.box.contains(window.box)) continue;
       const Block& block = slots_.blocks[at(target.slot)];
       if (!lands_as_it_lies(block, window, layout, dtype)) continue;
-      read_into(worker, *file, window, layout, block, dtype);
+      if (!read_into(worker, *file, window, layout, block, dtype)) return;
       finish(worker, target.slot, window.box, dtype);
       copy_to_others(worker, window, target, dtype);
       return;
     }
     const std::span<std::byte> staging = worker.staging.take(window.pattern.bytes_read(), scratch_);
     note_scratch();
-    for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t i) {
+    const bool all = for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t i) {
       const auto run = static_cast<std::size_t>(window.pattern.run_bytes);
       read(worker, *file, offset, staging.subspan(static_cast<std::size_t>(i) * run, run));
+      return !halted(worker);
     });
+    if (!all) return;
     const Block source{staging.data(), window.box, layout.strides_bytes};
     scatter(worker, window, source, dtype, swap_of(window.piece, dtype));
   }
@@ -174,10 +186,11 @@ class Load {
            (elems * dtype.elem_bits() % 8 == 0 || first + elems == box.num_elems());
   }
 
-  void read_into(Worker& worker, ByteSource& file, const Window& window, const RunLayout& layout, const Block& block,
+  /// False when it was halted on the way.
+  bool read_into(Worker& worker, ByteSource& file, const Window& window, const RunLayout& layout, const Block& block,
                  DType dtype) {
     Dims index = window.box.begin;
-    for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t) {
+    return for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t) {
       std::byte* to = address_of(block, index, dtype);
       read(worker, file, offset, {to, static_cast<std::size_t>(window.pattern.run_bytes)});
       for (int k = layout.outer - 1; k >= 0; --k) {
@@ -185,6 +198,7 @@ class Load {
         if (++index[d] < window.box.end[d]) break;
         index[d] = window.box.begin[d];
       }
+      return !halted(worker);
     });
   }
 
@@ -204,13 +218,12 @@ class Load {
     const std::int64_t size = file->stamp().size_bytes;
     if (piece.offset_bytes < 0 || piece.stored_bytes < 0 || piece.stored_bytes > size ||
         piece.offset_bytes > size - piece.stored_bytes) {
-      ErrorFacts facts;
-      facts.file = std::string(file->path());
-      facts.expected = cat(piece.stored_bytes, " bytes at offset ", piece.offset_bytes);
-      facts.found = cat("a file of ", size, " bytes");
+      const ErrorFacts facts{std::string(file->path()),
+                             cat(piece.stored_bytes, " bytes at offset ", piece.offset_bytes),
+                             cat("a file of ", size, " bytes"), 0};
       throw data_error(cat("'", printable(file->path()), "': piece ", piece.number, " of array '",
                            printable(entry.name), "': expected ", facts.expected, ", found ", facts.found),
-                       std::move(facts));
+                       facts);
     }
     const Box stored_box = stored_box_of(piece);
     const std::span<std::byte> stored = worker.staging.take(piece.stored_bytes, scratch_);
@@ -315,6 +328,7 @@ class Load {
   WindowQueue queue_;
   ProgressMeter progress_;
   Failures failures_;
+  std::atomic<bool> failed_{false};
   std::atomic<std::int64_t> scratch_{0};
   std::atomic<std::int64_t> peak_scratch_{0};
   std::mutex stats_mutex_;

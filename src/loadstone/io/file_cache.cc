@@ -33,20 +33,14 @@ int limit_from_system() {
 
 void check_stamp(const std::string& path, const FileStamp& expected, const FileStamp& found) {
   if (expected == found) return;
-  ErrorFacts facts;
-  facts.file = path;
-  if (expected.size_bytes != found.size_bytes) {
-    facts.expected = cat(expected.size_bytes, " bytes");
-    facts.found = cat(found.size_bytes, " bytes");
-    throw data_error(cat("'", printable(path), "': changed since it was inspected: expected ", facts.expected,
-                         ", found ", facts.found),
-                     std::move(facts));
-  }
-  facts.expected = cat("mtime ", expected.mtime_ns, " ns");
-  facts.found = cat("mtime ", found.mtime_ns, " ns");
-  throw data_error(cat("'", printable(path), "': modified since it was inspected: expected ", facts.expected,
-                       ", found ", facts.found),
-                   std::move(facts));
+  const bool size = expected.size_bytes != found.size_bytes;
+  const auto describe = [size](const FileStamp& stamp) {
+    return size ? cat(stamp.size_bytes, " bytes") : cat("mtime ", stamp.mtime_ns, " ns");
+  };
+  const ErrorFacts facts{path, describe(expected), describe(found), 0};
+  throw data_error(cat("'", printable(path), "': ", size ? "changed" : "modified", " since it was inspected: expected ",
+                       facts.expected, ", found ", facts.found),
+                   facts);
 }
 
 bool out_of_descriptors(const Error& error) {
