@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -24,11 +23,11 @@ namespace {
 
 constexpr std::int64_t kWindowBytes = std::int64_t{4} << 20;
 
-void add(CLI::App& app, Options& o) {
-  add_source_options(app, o);
-  add_sharding_options(app, o);
-  add_plan_options(app, o);
-  add_text(app, "--rounds", o.rounds, "N", "rounds, interleaved; the median counts (default 5)");
+void add(Arguments& args, Options& o) {
+  add_source_options(args, o);
+  add_sharding_options(args, o);
+  add_plan_options(args, o);
+  args.text("--rounds", o.rounds, "N", "rounds, interleaved; the median counts (default 5)");
 }
 
 /// Share of the files' pages that the page cache holds; nullopt where the kernel does not say.

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 
 #include "cli/verb.h"
 #include "loadstone/base/cat.h"
@@ -7,11 +6,8 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App& app, Options& options) {
-  app.add_option_function<std::vector<std::string>>(
-         "SHELL", [&options](const std::vector<std::string>& shells) { options.paths = shells; }, "bash, zsh or fish")
-      ->type_name("")
-      ->allow_extra_args(false);
+void add(Arguments& args, Options& options) {
+  args.positionals("SHELL", options.paths, "bash, zsh or fish");
 }
 
 std::string words_of(const Verb& verb) {

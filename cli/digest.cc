@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "cli/dump.h"
@@ -10,10 +9,10 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App& app, Options& options) {
-  add_source_options(app, options);
-  add_text(app, "--output", options.output, "FILE", "write the manifest here instead of on standard output");
-  add_threads_option(app, options);
+void add(Arguments& args, Options& options) {
+  add_source_options(args, options);
+  args.text("--output", options.output, "FILE", "write the manifest here instead of on standard output");
+  add_threads_option(args, options);
 }
 
 int run(Session& session) {

@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <string_view>
 
@@ -17,7 +16,7 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App&, Options&) {}
+void add(Arguments&, Options&) {}
 
 /// The bytes after `key` in /proc/meminfo, or -1.
 std::int64_t memory_info(std::string_view key) {

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/verb.h"
@@ -8,9 +7,9 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App& app, Options& options) {
-  add_source_options(app, options);
-  add_threads_option(app, options);
+void add(Arguments& args, Options& options) {
+  add_source_options(args, options);
+  add_threads_option(args, options);
 }
 
 /// Byte and element order of an array: one word each, "mixed" where parts differ. Grids share theirs.

@@ -1,6 +1,5 @@
 #include "loadstone/load.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -15,19 +14,19 @@ namespace {
 
 constexpr std::size_t kLinesShown = 16;
 
-void add(CLI::App& app, Options& o) {
-  add_source_options(app, o);
-  add_sharding_options(app, o);
-  add_plan_options(app, o);
-  app.option_defaults()->group("What is proven and left behind");
-  app.add_flag("--verify{full}", o.verify,
-               "prove the shards: digests of the bytes as read, of every shard read back, and of replicas; "
-               "--verify=source leaves the second pass over memory out");
-  add_text(app, "--manifest", o.manifest, "FILE", "verify against this manifest (see loadstone digest)");
-  add_text(app, "--dump", o.dump, "FILE", "write the whole array: C order, little-endian");
-  add_text(app, "--dump-each", o.dump_each, "PATTERN", "write each device's shard: 'out.{device}.bin'");
-  add_text(app, "--trace", o.trace, "FILE", "write a timeline for chrome://tracing or ui.perfetto.dev");
-  app.option_defaults()->group("Options");
+void add(Arguments& args, Options& o) {
+  add_source_options(args, o);
+  add_sharding_options(args, o);
+  add_plan_options(args, o);
+  args.group("What is proven and left behind");
+  args.flag_or_value("--verify", "full", o.verify,
+                     "prove the shards: digests of the bytes as read, of every shard read back, and of replicas; "
+                     "--verify=source leaves the second pass over memory out");
+  args.text("--manifest", o.manifest, "FILE", "verify against this manifest (see loadstone digest)");
+  args.text("--dump", o.dump, "FILE", "write the whole array: C order, little-endian");
+  args.text("--dump-each", o.dump_each, "PATTERN", "write each device's shard: 'out.{device}.bin'");
+  args.text("--trace", o.trace, "FILE", "write a timeline for chrome://tracing or ui.perfetto.dev");
+  args.group("Options");
 }
 
 VerifyMode verify_mode(const Options& o) {

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -48,44 +47,14 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
                     {.file = "", .expected = "a known option", .found = printable(name)});
 }
 
-/// CLI11 would take the next word for the value of `--spec=`, so `--name=value` becomes two words where the option
-/// takes a value. Words after `--` stay as they are.
-std::vector<std::string> apart(const CLI::App& app, const std::vector<std::string>& words) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--") {
-      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-      break;
-    }
-    const std::size_t equals = words[i].find('=');
-    const std::string name = words[i].substr(0, equals);
-    const CLI::Option* option = name.starts_with("--") && name.size() > 2 ? app.get_option_no_throw(name) : nullptr;
-    const bool takes_value = option != nullptr && option->get_items_expected_min() > 0;
-    if (takes_value && equals != std::string::npos) {
-      out.push_back(name);
-      out.push_back(words[i].substr(equals + 1));
-    } else {
-      out.push_back(words[i]);
-      if (takes_value && i + 1 < words.size()) out.push_back(words[++i]);
-    }
-  }
-  return out;
-}
-
-void parse(const Verb& verb, CLI::App& app, std::vector<std::string> words) {
-  words = apart(app, words);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+Arguments::Parsed parse(const Verb& verb, Arguments& args, const std::vector<std::string>& words) {
   try {
-    app.parse(std::move(words));
-  } catch (const CLI::ExtrasError&) {
-    for (const std::string& word : app.remaining()) {
-      if (word.starts_with("-") && word != "-") refuse_unknown(word, verb);
-    }
-    throw usage_error(cat("loadstone ", verb.name, " takes no '", printable(app.remaining().front()), "'"));
-  } catch (const CLI::CallForHelp&) {
-    throw;
-  } catch (const CLI::ParseError& error) {
-    throw usage_error(cat("loadstone ", verb.name, ": ", error.what()));
+    return args.parse(words);
+  } catch (const Arguments::Unread& unread) {
+    if (unread.word.size() > 1 && unread.word.starts_with("-")) refuse_unknown(unread.word, verb);
+    if (!unread.word.empty())
+      throw usage_error(cat("loadstone ", verb.name, " takes no '", printable(unread.word), "'"));
+    throw usage_error(cat("loadstone ", verb.name, ": ", unread.message));
   }
 }
 
@@ -125,11 +94,9 @@ int run(Run& run, const std::vector<std::string>& words) {
   run.verb = verb->name;
 
   Options options;
-  const std::unique_ptr<CLI::App> app = make_app(*verb, options);
-  try {
-    parse(*verb, *app, {words.begin() + 1, words.end()});
-  } catch (const CLI::CallForHelp&) {
-    write_stdout(app->help());
+  const std::unique_ptr<Arguments> args = make_arguments(*verb, options);
+  if (parse(*verb, *args, {words.begin() + 1, words.end()}) == Arguments::Parsed::help_wanted) {
+    write_stdout(args->help());
     return kGood;
   }
   run.json = options.json;

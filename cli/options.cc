@@ -2,7 +2,6 @@
 
 #include <fnmatch.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,28 +11,7 @@
 
 namespace loadstone::cli {
 
-void add_text(CLI::App& app, const std::string& names, Options::Text& target, const std::string& type,
-              const std::string& description) {
-  app.add_option_function<std::string>(
-         names, [&target](const std::string& value) { target = value; }, description)
-      ->type_name(type);
-}
-
 namespace {
-
-void add_list(CLI::App& app, const std::string& names, std::vector<std::string>& target, const std::string& type,
-              const std::string& description) {
-  app.add_option_function<std::vector<std::string>>(
-         names,
-         [&target](const std::vector<std::string>& values) {
-           for (const std::string& value : values) {
-             for (std::string& part : split(value, ',')) target.push_back(std::move(part));
-           }
-         },
-         description)
-      ->type_name(type)
-      ->allow_extra_args(false);
-}
 
 std::int64_t parse_size(const std::string& text, std::string_view option) {
   try {
@@ -45,61 +23,54 @@ std::int64_t parse_size(const std::string& text, std::string_view option) {
 
 }  // namespace
 
-void add_source_options(CLI::App& app, Options& o) {
-  app.add_option_function<std::vector<std::string>>(
-         "PATH", [&o](const std::vector<std::string>& paths) { o.paths = paths; },
-         "a directory, files, or a quoted glob pattern; what exists is taken literally")
-      ->type_name("")
-      ->allow_extra_args(false);
-  const std::string group = "The data set";
-  app.option_defaults()->group(group);
-  add_list(app, "--array,--dataset,--tensor,--column", o.arrays, "NAME",
-           "arrays by name; repeat or separate by commas");
-  add_text(app, "--format", o.format, "NAME", "take the files for this format instead of looking at their content");
-  add_text(app, "--files-from", o.files_from, "LIST",
-           "read paths from LIST, one a line, relative to LIST; their order is kept");
-  app.add_flag("--raw", o.raw, "the files are plain elements without a header (needs --dtype and a shape)");
-  add_text(app, "--dtype", o.dtype, "TYPE",
-           "element type of raw files, or one the file has lost: float32, >i2, bfloat16");
-  add_text(app, "--row-shape", o.row_shape, "A,B", "raw: shape of one row; the rows follow from the size");
-  add_text(app, "--shape", o.shape, "A,B", "raw: whole shape of each file");
-  add_text(app, "--offset", o.offset, "N", "raw: bytes before the elements, in each file");
-  add_text(app, "--order", o.order, "C|F", "raw: order of the elements in each file (default C)");
-  app.add_flag("--allow-gaps", o.allow_gaps, "accept holes in the numbering");
-  app.add_flag("--keep-order", o.keep_order, "keep the order given, even where the numbers do not ascend");
-  add_text(app, "--expect-files", o.expect_files, "N", "fail unless the array has this many files");
-  add_text(app, "--expect-rows", o.expect_rows, "N", "fail unless the array has this many rows");
-  app.add_flag("--mixed-formats", o.mixed_formats, "accept several formats in one set");
-  app.add_flag("--strict", o.strict, "zarr, hdf5: an absent or unallocated chunk is an error");
-  add_text(app, "--fill", o.fill, "VALUE", "zarr, parquet, arrow: value of nulls and of absent chunks without a fill");
-  add_list(app, "--columns", o.columns, "A,B", "parquet: these columns as one 2-D array");
-  app.option_defaults()->group("Options");
+void add_source_options(Arguments& args, Options& o) {
+  args.positionals("PATH", o.paths, "a directory, files, or a quoted glob pattern; what exists is taken literally");
+  args.group("The data set");
+  args.list("--array,--dataset,--tensor,--column", o.arrays, "NAME", "arrays by name; repeat or separate by commas");
+  args.text("--format", o.format, "NAME", "take the files for this format instead of looking at their content");
+  args.text("--files-from", o.files_from, "LIST",
+            "read paths from LIST, one a line, relative to LIST; their order is kept");
+  args.flag("--raw", o.raw, "the files are plain elements without a header (needs --dtype and a shape)");
+  args.text("--dtype", o.dtype, "TYPE", "element type of raw files, or one the file has lost: float32, >i2, bfloat16");
+  args.text("--row-shape", o.row_shape, "A,B", "raw: shape of one row; the rows follow from the size");
+  args.text("--shape", o.shape, "A,B", "raw: whole shape of each file");
+  args.text("--offset", o.offset, "N", "raw: bytes before the elements, in each file");
+  args.text("--order", o.order, "C|F", "raw: order of the elements in each file (default C)");
+  args.flag("--allow-gaps", o.allow_gaps, "accept holes in the numbering");
+  args.flag("--keep-order", o.keep_order, "keep the order given, even where the numbers do not ascend");
+  args.text("--expect-files", o.expect_files, "N", "fail unless the array has this many files");
+  args.text("--expect-rows", o.expect_rows, "N", "fail unless the array has this many rows");
+  args.flag("--mixed-formats", o.mixed_formats, "accept several formats in one set");
+  args.flag("--strict", o.strict, "zarr, hdf5: an absent or unallocated chunk is an error");
+  args.text("--fill", o.fill, "VALUE", "zarr, parquet, arrow: value of nulls and of absent chunks without a fill");
+  args.list("--columns", o.columns, "A,B", "parquet: these columns as one 2-D array");
+  args.group("Options");
 }
 
-void add_sharding_options(CLI::App& app, Options& o) {
-  app.option_defaults()->group("Where it goes");
-  add_text(app, "--mesh", o.mesh, "x=2,y=4", "axes of the device mesh and their sizes");
-  add_text(app, "--spec", o.spec, "x,-,y+z",
-           "mesh axes of each dimension: - is not split, x+y is one dimension over two axes, the first slowest");
-  add_text(app, "--spec-file", o.spec_file, "FILE", "JSON object {array pattern: spec}; the first match wins");
-  add_text(app, "--devices", o.devices, "0,1,2,3", "devices in mesh order (default cpu:0 …); alone: tiles of rows");
-  add_text(app, "--uneven", o.uneven, "error|ceil", "what to do where a dimension does not divide (default error)");
-  app.option_defaults()->group("Options");
+void add_sharding_options(Arguments& args, Options& o) {
+  args.group("Where it goes");
+  args.text("--mesh", o.mesh, "x=2,y=4", "axes of the device mesh and their sizes");
+  args.text("--spec", o.spec, "x,-,y+z",
+            "mesh axes of each dimension: - is not split, x+y is one dimension over two axes, the first slowest");
+  args.text("--spec-file", o.spec_file, "FILE", "JSON object {array pattern: spec}; the first match wins");
+  args.text("--devices", o.devices, "0,1,2,3", "devices in mesh order (default cpu:0 …); alone: tiles of rows");
+  args.text("--uneven", o.uneven, "error|ceil", "what to do where a dimension does not divide (default error)");
+  args.group("Options");
 }
 
-void add_threads_option(CLI::App& app, Options& o) {
-  add_text(app, "--threads", o.threads, "N", "workers (default: the cores that affinity and quota give)");
+void add_threads_option(Arguments& args, Options& o) {
+  args.text("--threads", o.threads, "N", "workers (default: the cores that affinity and quota give)");
 }
 
-void add_plan_options(CLI::App& app, Options& o) {
-  app.option_defaults()->group("How");
-  add_text(app, "--strategy", o.strategy, "NAME", "auto, global, per_device or per_process (default auto)");
-  add_text(app, "--over-decompose", o.over_decompose, "K", "cut each device's part into at least K windows or tiles");
-  add_text(app, "--memory-budget", o.memory_budget, "SIZE", "refuse a plan whose peak host memory is above this");
-  add_text(app, "--window", o.window, "SIZE", "bytes of one unit of work (default 4MiB)");
-  add_threads_option(app, o);
-  app.add_flag("--explain", o.explain, "show each strategy considered, with its numbers and the reason");
-  app.option_defaults()->group("Options");
+void add_plan_options(Arguments& args, Options& o) {
+  args.group("How");
+  args.text("--strategy", o.strategy, "NAME", "auto, global, per_device or per_process (default auto)");
+  args.text("--over-decompose", o.over_decompose, "K", "cut each device's part into at least K windows or tiles");
+  args.text("--memory-budget", o.memory_budget, "SIZE", "refuse a plan whose peak host memory is above this");
+  args.text("--window", o.window, "SIZE", "bytes of one unit of work (default 4MiB)");
+  add_threads_option(args, o);
+  args.flag("--explain", o.explain, "show each strategy considered, with its numbers and the reason");
+  args.group("Options");
 }
 
 std::int64_t parse_count(const std::string& text, std::string_view option, std::int64_t least) {

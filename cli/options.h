@@ -5,11 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "loadstone/load.h"
-
-namespace CLI {
-class App;
-}
 
 namespace loadstone::cli {
 
@@ -44,13 +41,10 @@ struct Options {
 };
 
 /// Groups of options. Each verb adds those that mean something to it.
-void add_source_options(CLI::App& app, Options& options);
-void add_sharding_options(CLI::App& app, Options& options);
-void add_plan_options(CLI::App& app, Options& options);
-void add_threads_option(CLI::App& app, Options& options);
-/// An option that takes one value, kept as typed (also "-" and ""). `names` as CLI11 takes them.
-void add_text(CLI::App& app, const std::string& names, Options::Text& target, const std::string& type,
-              const std::string& description);
+void add_source_options(Arguments& args, Options& options);
+void add_sharding_options(Arguments& args, Options& options);
+void add_plan_options(Arguments& args, Options& options);
+void add_threads_option(Arguments& args, Options& options);
 
 /// A decimal integer of at least `least`; Error{usage} naming `option` otherwise.
 std::int64_t parse_count(const std::string& text, std::string_view option, std::int64_t least);

@@ -1,7 +1,5 @@
 #include "loadstone/plan/plan.h"
 
-#include <CLI/CLI.hpp>
-
 #include "cli/dump.h"
 #include "cli/verb.h"
 #include "loadstone/base/cat.h"
@@ -12,11 +10,11 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App& app, Options& options) {
-  add_source_options(app, options);
-  add_sharding_options(app, options);
-  add_plan_options(app, options);
-  add_text(app, "--svg", options.svg, "FILE", "draw the placement as an SVG picture");
+void add(Arguments& args, Options& options) {
+  add_source_options(args, options);
+  add_sharding_options(args, options);
+  add_plan_options(args, options);
+  args.text("--svg", options.svg, "FILE", "draw the placement as an SVG picture");
 }
 
 int run(Session& session) {

@@ -1,8 +1,5 @@
 #include "cli/verb.h"
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-
 #include "loadstone/base/cat.h"
 #include "loadstone/base/text.h"
 #include "loadstone/verify/verdict_json.h"
@@ -25,25 +22,16 @@ const Verb* find_verb(const std::string& name) {
   return nullptr;
 }
 
-std::unique_ptr<CLI::App> make_app(const Verb& verb, Options& options) {
-  auto app = std::make_unique<CLI::App>(verb.summary, cat("loadstone ", verb.name));
-  app->footer(cat("Examples:\n", verb.examples));
-  app->get_formatter()->column_width(34);
-  app->set_help_flag("-h,--help", "print this help and exit");
-  verb.add(*app, options);
-  app->add_flag("--json", options.json, "print one JSON object on standard output");
-  return app;
+std::unique_ptr<Arguments> make_arguments(const Verb& verb, Options& options) {
+  auto args = std::make_unique<Arguments>(verb.name, verb.summary, verb.examples);
+  verb.add(*args, options);
+  args->flag("--json", options.json, "print one JSON object on standard output");
+  return args;
 }
 
 std::vector<std::string> option_names(const Verb& verb) {
   Options unused;
-  const std::unique_ptr<CLI::App> app = make_app(verb, unused);
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app->get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+  return make_arguments(verb, unused)->option_names();
 }
 
 Catalog open_catalog(Session& session, Trace* trace) {

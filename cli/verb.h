@@ -29,7 +29,7 @@ struct Verb {
   const char* name;
   const char* summary;
   const char* examples;  ///< lines for --help
-  void (*add)(CLI::App& app, Options& options);
+  void (*add)(Arguments& args, Options& options);
   /// Returns kGood or kVerificationFailed; anything else is thrown.
   int (*run)(Session& session);
 };
@@ -37,7 +37,7 @@ struct Verb {
 const std::vector<const Verb*>& all_verbs();
 const Verb* find_verb(const std::string& name);
 /// A parser of one verb's options. Fills `options`, which must outlive it.
-std::unique_ptr<CLI::App> make_app(const Verb& verb, Options& options);
+std::unique_ptr<Arguments> make_arguments(const Verb& verb, Options& options);
 /// Long option names of a verb, with the dashes, sorted.
 std::vector<std::string> option_names(const Verb& verb);
 

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <optional>
 
 #include "cli/verb.h"
@@ -9,12 +8,12 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App& app, Options& options) {
-  add_source_options(app, options);
-  add_text(app, "--manifest", options.manifest, "FILE",
-           "compare with this manifest (see loadstone digest); without one, with a second, independent pass");
-  add_sharding_options(app, options);
-  add_plan_options(app, options);
+void add(Arguments& args, Options& options) {
+  add_source_options(args, options);
+  args.text("--manifest", options.manifest, "FILE",
+            "compare with this manifest (see loadstone digest); without one, with a second, independent pass");
+  add_sharding_options(args, options);
+  add_plan_options(args, options);
 }
 
 int run(Session& session) {

@@ -1,6 +1,5 @@
 #include "loadstone/format/write.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "cli/verb.h"
@@ -11,19 +10,16 @@
 namespace loadstone::cli {
 namespace {
 
-void add(CLI::App& app, Options& o) {
-  app.add_option_function<std::vector<std::string>>(
-         "DIR", [&o](const std::vector<std::string>& paths) { o.paths = paths; }, "the directory to write into")
-      ->type_name("")
-      ->allow_extra_args(false);
-  add_text(app, "--shape", o.shape, "A,B", "shape of the whole array");
-  add_text(app, "--dtype", o.dtype, "TYPE", "element type (default float32)");
-  add_text(app, "--shards", o.shards, "N", "number of files (default 1)");
-  app.add_flag("--uneven", o.write_uneven, "rows differ from file to file");
-  add_text(app, "--seed", o.seed, "N", "the values follow from this and their place alone (default 0)");
-  add_text(app, "--format", o.format, "NAME", "npy or raw (default npy)");
-  app.add_flag("--replace", o.replace, "first remove the files that an earlier write has listed in the directory");
-  add_threads_option(app, o);
+void add(Arguments& args, Options& o) {
+  args.positionals("DIR", o.paths, "the directory to write into");
+  args.text("--shape", o.shape, "A,B", "shape of the whole array");
+  args.text("--dtype", o.dtype, "TYPE", "element type (default float32)");
+  args.text("--shards", o.shards, "N", "number of files (default 1)");
+  args.flag("--uneven", o.write_uneven, "rows differ from file to file");
+  args.text("--seed", o.seed, "N", "the values follow from this and their place alone (default 0)");
+  args.text("--format", o.format, "NAME", "npy or raw (default npy)");
+  args.flag("--replace", o.replace, "first remove the files that an earlier write has listed in the directory");
+  add_threads_option(args, o);
 }
 
 int run(Session& session) {
