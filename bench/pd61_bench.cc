@@ -33,8 +33,15 @@ void short_runs(benchmark::State& state) {
   digest(state, shape, {{0, 0}, {shape[0], elems}}, static_cast<int>(state.range(1)));
 }
 
+// A block of columns, so many bytes of each 16 KiB row.
+void columns(benchmark::State& state) {
+  const Shape shape{4096, 4096};
+  digest(state, shape, {{0, 512}, {4096, 512 + state.range(0) / 4}}, static_cast<int>(state.range(1)));
+}
+
 BENCHMARK(whole)->ArgNames({"bytes", "lanes"})->ArgsProduct({{128 << 10, 4 << 20, 256 << 20}, {1, 2}});
 BENCHMARK(short_runs)->ArgNames({"run", "lanes"})->ArgsProduct({{4, 16, 64, 1024}, {1, 2}});
+BENCHMARK(columns)->ArgNames({"run", "lanes"})->ArgsProduct({{64, 1024, 4096}, {1, 2}});
 
 }  // namespace
 }  // namespace loadstone

@@ -48,37 +48,49 @@ int merged_row_dim(const Shape& shape, DType dtype) {
 }
 
 /// Σ word · F(61, k>>10) · F(62, k&1023) over runs of bytes of one row, in any order; fastest when ascending.
+template <std::size_t kLanes>
 class RowSum {
  public:
-  RowSum(const detail::Pd61Tables& tables, const Pd61Keys& keys, int lanes)
-      : tables_(tables),
-        lanes_(lanes),
-        block_mix_{Pd61Mix::of(keys.k0, 61), Pd61Mix::of(keys.k1, 61)},
-        scalar_(detail::pd61_scalar_kernel(lanes)) {
-    const detail::Pd61Kernel fast = scalar_forced() ? nullptr : detail::pd61_avx2_kernel(lanes);
-    fast_ = fast != nullptr ? fast : scalar_;
+  RowSum(const detail::Pd61Tables& tables, const Pd61Keys& keys)
+      : tables_(tables), block_mix_{Pd61Mix::of(keys.k0, 61), Pd61Mix::of(keys.k1, 61)} {
+    const detail::Pd61Kernel fast = scalar_forced() ? nullptr : detail::pd61_avx2_kernel(kLanes);
+    kernel_ = fast != nullptr ? fast : detail::pd61_scalar_kernel(kLanes);
   }
 
   /// The bytes [offset, offset + n) of the row.
   void add(std::int64_t offset, const std::byte* data, std::int64_t n) {
-    std::int64_t k = offset >> 2;
-    const auto head = static_cast<int>(offset & 3);
+    auto k = static_cast<std::uint64_t>(offset) >> 2;
+    const auto head = static_cast<unsigned>(offset & 3);
     if (n > 0 && (head != 0 || n < 4)) {
-      const std::int64_t take = std::min<std::int64_t>(4 - head, n);
+      const std::int64_t take = std::min<std::int64_t>(4 - std::int64_t{head}, n);
       add_part(k++, data, take, head);
       data += take;
       n -= take;
     }
-    while (n >= 4) {
-      const auto first = static_cast<int>(k % kPd61BlockWords);
-      const auto count = static_cast<int>(std::min<std::int64_t>(n / 4, kPd61BlockWords - first));
-      enter(k / kPd61BlockWords);
-      (count >= kVectorWords ? fast_ : scalar_)(tables_, data, first, count, sums_.data());
-      k += count;
-      data += 4 * std::int64_t{count};
-      n -= 4 * std::int64_t{count};
+    if (n >= 4) {
+      add_words(k, data, n / 4);
+      k += static_cast<std::uint64_t>(n / 4);
+      data += n & ~std::int64_t{3};
+      n &= 3;
     }
     if (n > 0) add_part(k, data, n, 0);
+  }
+
+  /// Whole words from word k of the row.
+  void add_words(std::uint64_t k, const std::byte* data, std::int64_t words) {
+    while (words > 0) {
+      const std::uint64_t first = k & (kPd61BlockWords - 1);
+      const std::int64_t count = std::min<std::int64_t>(words, kPd61BlockWords - static_cast<std::int64_t>(first));
+      enter(static_cast<std::int64_t>(k / kPd61BlockWords));
+      if (count >= kVectorWords) {
+        kernel_(tables_, data, static_cast<int>(first), static_cast<int>(count), sums_.data());
+      } else {
+        add_few(first, data, count);
+      }
+      k += static_cast<std::uint64_t>(count);
+      data += 4 * count;
+      words -= count;
+    }
   }
 
   /// The sum of the row so far; starts the next row.
@@ -89,15 +101,27 @@ class RowSum {
   }
 
  private:
+  void add_few(std::uint64_t first, const std::byte* data, std::int64_t count) {
+    std::array<Wide, kLanes> sums = sums_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, data + 4 * i, 4);
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        sums[lane] += static_cast<Wide>(word) * tables_.whole[lane][first + static_cast<std::uint64_t>(i)];
+      }
+    }
+    sums_ = sums;
+  }
+
   // The other bytes of a shared word count 0, so partial words add without carries.
-  void add_part(std::int64_t k, const std::byte* data, std::int64_t bytes, int at) {
+  void add_part(std::uint64_t k, const std::byte* data, std::int64_t bytes, unsigned at) {
     std::uint32_t word = 0;
-    std::memcpy(&word, data, static_cast<std::size_t>(bytes));
+    for (unsigned b = 0; b < static_cast<unsigned>(bytes); ++b)
+      word |= std::to_integer<std::uint32_t>(data[b]) << (8 * b);
     word <<= 8 * at;
-    enter(k / kPd61BlockWords);
-    const auto i = static_cast<std::size_t>(k % kPd61BlockWords);
-    for (std::size_t lane = 0; lane < static_cast<std::size_t>(lanes_); ++lane) {
-      sums_[lane] += static_cast<Wide>(word) * tables_.whole[lane][i];
+    enter(static_cast<std::int64_t>(k / kPd61BlockWords));
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      sums_[lane] += static_cast<Wide>(word) * tables_.whole[lane][k % kPd61BlockWords];
     }
   }
 
@@ -109,7 +133,7 @@ class RowSum {
 
   void leave() {
     if (block_ < 0) return;
-    for (std::size_t lane = 0; lane < static_cast<std::size_t>(lanes_); ++lane) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
       const std::uint64_t coefficient = block_mix_[lane](static_cast<std::uint64_t>(block_));
       total_[lane] = add61(total_[lane], mul61(reduce61(sums_[lane]), coefficient));
       sums_[lane] = 0;
@@ -117,39 +141,38 @@ class RowSum {
   }
 
   const detail::Pd61Tables& tables_;
-  int lanes_;
   std::array<Pd61Mix, 2> block_mix_;
-  detail::Pd61Kernel scalar_;
-  detail::Pd61Kernel fast_ = nullptr;
+  detail::Pd61Kernel kernel_ = nullptr;
   std::int64_t block_ = -1;
-  std::array<Wide, 2> sums_{};
+  std::array<Wide, kLanes> sums_{};
   Lanes total_{};
 };
 
-/// One tile being summed: walks the rows, and in each row the runs of bytes that are contiguous in the row and in
-/// memory.
+/// One tile being summed: walks the rows, and in each row the runs that are contiguous in the row and in memory.
+template <std::size_t kLanes>
 class TileWalk {
  public:
-  TileWalk(const Shape& shape, DType dtype, const Box& box, const Dims& strides, int row_dim, RowSum& row)
+  TileWalk(const Shape& shape, DType dtype, const Box& box, const Dims& strides, int row_dim, RowSum<kLanes>& row)
       : shape_(shape), box_(box), strides_(strides), elem_bits_(dtype.elem_bits()), row_dim_(row_dim), row_(row) {
-    row_elems_ = 1;
-    for (int d = row_dim; d < shape.size(); ++d) row_elems_ *= shape[d];
+    const int ndim = shape.size();
+    row_step_ = Dims::filled(ndim, 1);
+    for (int d = ndim - 1; d > 0; --d) row_step_[d - 1] = row_step_[d] * shape[d];
+    row_elems_ = row_dim < ndim ? row_step_[row_dim] * shape[row_dim] : 1;
     // Dimensions after run_dim_ are whole, so a run of the row spans run_dim_ and all after it.
-    run_dim_ = shape.size();
-    while (run_dim_ > row_dim && (run_dim_ == shape.size() || whole(run_dim_))) --run_dim_;
-    run_elems_ = 1;
-    for (int d = run_dim_; d < shape.size(); ++d) run_elems_ *= box.extent(d);
-    if (!dtype.whole_bytes()) return;
-    const int contiguous = contiguous_dim(dtype.itemsize());
-    if (contiguous == shape.size() && contiguous > run_dim_) {
-      gather_ = true;
-      return;
+    run_dim_ = ndim;
+    while (run_dim_ > row_dim && (run_dim_ == ndim || box.extent(run_dim_) == shape[run_dim_])) --run_dim_;
+    if (dtype.whole_bytes()) {
+      const int contiguous = contiguous_dim(dtype.itemsize());
+      gather_ = contiguous == ndim && contiguous > run_dim_;
+      if (!gather_) run_dim_ = std::max(run_dim_, contiguous);
     }
-    for (; run_dim_ < contiguous; ++run_dim_) run_elems_ /= box.extent(run_dim_);
+    run_elems_ = 1;
+    for (int d = run_dim_; d < ndim; ++d) run_elems_ *= box.extent(d);
+    first_elem_ = 0;
+    for (int d = row_dim; d < ndim; ++d) first_elem_ += box.begin[d] * row_step_[d];
   }
 
-  Lanes sum(const std::byte* data, const Pd61Keys& keys, int lanes) {
-    lanes_ = lanes;
+  Lanes sum(const std::byte* data, const Pd61Keys& keys) {
     mixes_.reserve(static_cast<std::size_t>(row_dim_));
     for (int d = 0; d < row_dim_; ++d) {
       const auto t = static_cast<std::uint64_t>(d);
@@ -159,8 +182,6 @@ class TileWalk {
   }
 
  private:
-  bool whole(int d) const { return box_.extent(d) == shape_[d]; }
-
   /// The first dimension from which on the box lies in memory without gaps.
   int contiguous_dim(std::int64_t itemsize) const {
     std::int64_t expected = itemsize;
@@ -174,13 +195,13 @@ class TileWalk {
 
   Lanes outer(int d, const std::byte* data) {
     if (d == row_dim_) {
-      row_dims(d, data, 0);
+      in_row(d, data, first_elem_);
       return row_.take();
     }
     Lanes total{};
     for (std::int64_t i = box_.begin[d]; i < box_.end[d]; ++i) {
       const Lanes inner = outer(d + 1, data);
-      for (std::size_t lane = 0; lane < static_cast<std::size_t>(lanes_); ++lane) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
         const std::uint64_t coefficient = mixes_[static_cast<std::size_t>(d)][lane](static_cast<std::uint64_t>(i));
         total[lane] = add61(total[lane], mul61(inner[lane], coefficient));
       }
@@ -189,18 +210,22 @@ class TileWalk {
     return total;
   }
 
-  /// `elem` is the element of the row where dimensions before d stand, counted in elements of dimension d - 1.
-  void row_dims(int d, const std::byte* data, std::int64_t elem) {
-    if (d == run_dim_) {
-      std::int64_t first = elem;
-      for (int k = d; k < shape_.size(); ++k) first = first * shape_[k] + box_.begin[k];
-      run(data, first);
-      return;
-    }
-    for (std::int64_t i = box_.begin[d]; i < box_.end[d]; ++i) {
-      row_dims(d + 1, data, elem * shape_[d] + i);
-      data += strides_[d];
-    }
+  /// `elem`: element of the row where the box begins at these indices.
+  void in_row(int d, const std::byte* data, std::int64_t elem) {
+    if (d == run_dim_) return run(data, elem);
+    const std::int64_t extent = box_.extent(d);
+    if (d + 1 == run_dim_ && !gather_ && elem_bits_ % 32 == 0) return word_runs(d, data, elem);
+    for (std::int64_t i = 0; i < extent; ++i) in_row(d + 1, data + i * strides_[d], elem + i * row_step_[d]);
+  }
+
+  /// All runs along the last dimension before them, when they are whole words.
+  void word_runs(int d, const std::byte* data, std::int64_t elem) {
+    const std::int64_t words = elem_bits_ / 32;
+    auto k = static_cast<std::uint64_t>(elem * words);
+    const auto step = static_cast<std::uint64_t>(row_step_[d] * words);
+    const std::int64_t count = run_elems_ * words;
+    const std::int64_t extent = box_.extent(d);
+    for (std::int64_t i = 0; i < extent; ++i, k += step) row_.add_words(k, data + i * strides_[d], count);
   }
 
   void run(const std::byte* data, std::int64_t first) {
@@ -272,10 +297,11 @@ class TileWalk {
   const Dims& strides_;
   std::int64_t elem_bits_;
   int row_dim_;
-  RowSum& row_;
-  int lanes_ = 1;
+  RowSum<kLanes>& row_;
   int run_dim_ = 0;
+  Dims row_step_;  // elements of the row for a step of each dimension
   std::int64_t row_elems_ = 1;
+  std::int64_t first_elem_ = 0;
   std::int64_t run_elems_ = 1;
   bool gather_ = false;
   std::vector<std::array<Pd61Mix, 2>> mixes_;
@@ -323,9 +349,10 @@ Pd61Value Pd61::tile(const Box& box, const std::byte* data, const Dims& strides_
     throw usage_error(cat("box ", to_string(box), " does not lie inside an array of shape ", to_string(shape_)));
   }
   if (box.empty()) return {};
-  RowSum row(*tables_, keys_, lanes_);
-  TileWalk walk(shape_, dtype_, box, strides_bytes, row_dim_, row);
-  return {walk.sum(data, keys_, lanes_)};
+  const auto sum = [&]<std::size_t kLanes>(RowSum<kLanes> row) {
+    return Pd61Value{TileWalk<kLanes>(shape_, dtype_, box, strides_bytes, row_dim_, row).sum(data, keys_)};
+  };
+  return lanes_ == 1 ? sum(RowSum<1>(*tables_, keys_)) : sum(RowSum<2>(*tables_, keys_));
 }
 
 Pd61Value Pd61::tile(const Box& box, const std::byte* data) const {

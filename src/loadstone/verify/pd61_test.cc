@@ -71,6 +71,9 @@ const Golden kGolden[] = {
     {"small, odd bytes", {2, 3, 5}, dtypes::kBFloat16, 0, "0c316e7c84a8297f-1c29d261e17f82d5"},
     {"two merged dimensions", {4, 3, 700}, dtypes::kFloat16, 1, "1d950526b4faade2-17000034500e27c5"},
     {"rows of 12301 bytes", {7, 12301}, dtypes::kUInt8, 1, "0972e4c04ff13b67-143c913af81ef869"},
+    {"16-byte elements", {2, 3, 100, 3}, dtypes::kComplex128, 2, "06491e2854d59104-0d535fccea7b4ee1"},
+    {"bytes past a block", {3, 4099}, dtypes::kBool, 1, "0d780059d2e177e8-097c2201750dc852"},
+    {"words past a block", {5, 1030}, dtypes::kFloat32, 1, "02d1536dae4f8624-034cb14de9cbce16"},
 };
 
 // covers: engines 10
@@ -84,6 +87,15 @@ TEST(Pd61, GivesThePublishedVectors) {
     EXPECT_EQ(pd61_backend(), "scalar");
     EXPECT_EQ(to_string(digest_of(row.shape, row.dtype, data)), row.digest) << row.phrase << ", scalar";
   }
+}
+
+// covers: engines 10
+TEST(Pd61, GivesTheReferenceForATileWithOddEdges) {
+  const Shape shape{3, 2050};
+  const Bytes data = pattern(3 * 2050 * 2);
+  const Box box{{1, 3}, {3, 2049}};
+  EXPECT_EQ(to_string(Pd61(shape, dtypes::kBFloat16).tile(box, at(data, shape, 2, box.begin), {4100, 2})),
+            "118eac1b84674c9a-00cc82b51ac7a6e4");
 }
 
 TEST(Pd61, OneLaneIsTheFirstOfTwo) {
