@@ -20,8 +20,9 @@ bool Box::empty() const {
 }
 
 std::int64_t Box::num_elems() const {
+  if (empty()) return 0;  // first: the other extents of an empty box may be anything
   std::int64_t count = 1;
-  for (int d = 0; d < ndim(); ++d) count *= std::max<std::int64_t>(extent(d), 0);
+  for (int d = 0; d < ndim(); ++d) count *= extent(d);
   return count;
 }
 

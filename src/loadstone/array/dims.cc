@@ -29,15 +29,22 @@ std::string to_string(const Dims& dims) {
   return out + (dims.size() == 1 ? ",)" : ")");
 }
 
+namespace {
+/// A product that does not fit is only met in arrays without elements, where no stride is ever used.
+std::int64_t stride_beyond(std::int64_t stride, std::int64_t extent) {
+  return checked_mul(stride, std::max<std::int64_t>(extent, 1)).value_or(stride);
+}
+}  // namespace
+
 Dims c_strides(const Shape& shape) {
   Dims strides = Dims::filled(shape.size(), 1);
-  for (int d = shape.size() - 2; d >= 0; --d) strides[d] = strides[d + 1] * std::max<std::int64_t>(shape[d + 1], 1);
+  for (int d = shape.size() - 2; d >= 0; --d) strides[d] = stride_beyond(strides[d + 1], shape[d + 1]);
   return strides;
 }
 
 Dims f_strides(const Shape& shape) {
   Dims strides = Dims::filled(shape.size(), 1);
-  for (int d = 1; d < shape.size(); ++d) strides[d] = strides[d - 1] * std::max<std::int64_t>(shape[d - 1], 1);
+  for (int d = 1; d < shape.size(); ++d) strides[d] = stride_beyond(strides[d - 1], shape[d - 1]);
   return strides;
 }
 

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace loadstone {
@@ -15,6 +16,22 @@ namespace loadstone {
 class Dims {
  public:
   Dims() = default;
+  Dims(const Dims&) = default;
+  Dims& operator=(const Dims&) = default;
+  ~Dims() = default;
+  /// The other is left empty.
+  Dims(Dims&& other) noexcept
+      : ndim_(std::exchange(other.ndim_, 0)), inline_(other.inline_), heap_(std::move(other.heap_)) {
+    other.heap_.clear();
+  }
+  Dims& operator=(Dims&& other) noexcept {
+    if (this == &other) return *this;
+    ndim_ = std::exchange(other.ndim_, 0);
+    inline_ = other.inline_;
+    heap_ = std::move(other.heap_);
+    other.heap_.clear();
+    return *this;
+  }
   Dims(std::initializer_list<std::int64_t> values)
       : Dims(std::span<const std::int64_t>(values.begin(), values.size())) {}
   explicit Dims(std::span<const std::int64_t> values) {

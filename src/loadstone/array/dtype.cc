@@ -76,7 +76,8 @@ std::int64_t DType::nbytes(std::int64_t count) const {
 }
 
 std::int64_t DType::swap_bytes() const {
-  return code == dtypes::kComplex64.code ? itemsize() / 2 : itemsize();
+  const std::int64_t lane = bits / 8;
+  return code == dtypes::kComplex64.code ? lane / 2 : lane;
 }
 
 std::string to_string(DType dtype) {

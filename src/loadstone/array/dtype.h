@@ -24,7 +24,7 @@ struct DType {
   std::int64_t itemsize() const { return elem_bits() / 8; }
   /// Bytes of `count` packed elements, rounded up once (sub-byte types). Error{data} above 2^63-1.
   std::int64_t nbytes(std::int64_t count) const;
-  /// Bytes that are reversed together when the byte order changes: one part of a complex number, else the element.
+  /// Bytes that are reversed together when the byte order changes: one part of a complex number, else one lane.
   std::int64_t swap_bytes() const;
 };
 

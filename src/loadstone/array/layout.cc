@@ -18,6 +18,9 @@ Layout::Layout(Shape shape, Dims strides) : shape_(std::move(shape)), strides_(s
   if (shape_.size() != strides_.size()) {
     throw usage_error(cat("layout: ", shape_.size(), " extents but ", strides_.size(), " strides"));
   }
+  for (const std::int64_t extent : shape_) {
+    if (extent < 0) throw usage_error(cat("layout: shape ", to_string(shape_), " has a negative dimension"));
+  }
   num_elems_ = loadstone::num_elems(shape_);
   derive();
 }

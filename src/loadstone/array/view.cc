@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/checked.h"
 #include "loadstone/base/error.h"
 
 namespace loadstone {
@@ -16,9 +17,13 @@ View::View(std::shared_ptr<Memory> memory, std::int64_t offset_bytes, Layout lay
     throw usage_error(cat("a strided view of ", to_string(dtype_), " would cut inside a byte"));
   }
   // For whole-byte types the lowest and the highest byte; packed types are contiguous from element 0.
-  const std::int64_t low = dtype_.whole_bytes() ? layout_.min_offset() * dtype_.itemsize() : 0;
-  const std::int64_t high = dtype_.whole_bytes() ? dtype_.nbytes(layout_.max_offset() + 1) : nbytes();
-  if (offset_bytes + low < 0 || high > memory_->bytes() - offset_bytes) {
+  const bool whole = dtype_.whole_bytes();
+  const auto low = checked_mul(whole ? layout_.min_offset() : 0, whole ? dtype_.itemsize() : 1);
+  const auto last = checked_mul(whole ? layout_.max_offset() : 0, whole ? dtype_.itemsize() : 1);
+  const auto high = last ? checked_add(*last, whole ? dtype_.itemsize() : nbytes()) : std::nullopt;
+  const auto first = low ? checked_add(offset_bytes, *low) : std::nullopt;
+  const auto end = high ? checked_add(offset_bytes, *high) : std::nullopt;
+  if (!first || !end || *first < 0 || *end > memory_->bytes()) {
     throw usage_error(cat("view of shape ", to_string(layout_.shape()), " ", to_string(dtype_), " at byte ",
                           offset_bytes, " reaches outside its memory of ", memory_->bytes(), " bytes"));
   }

@@ -158,7 +158,8 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const auto first = static_cast<unsigned char>(text.front());
     const std::size_t n = utf8_length(text);
-    if (n == 0 || first < 0x20 || first == 0x7F) {
+    const bool c1_control = n == 2 && first == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
+    if (n == 0 || first < 0x20 || first == 0x7F || c1_control) {
       if (first == '\n') {
         out += "\\n";
       } else {

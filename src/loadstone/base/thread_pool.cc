@@ -10,7 +10,6 @@
 #include <fstream>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -91,7 +90,7 @@ void ThreadPool::run_on_all(const std::function<void(int)>& body) const {
   for (; started < size_; ++started) {
     try {
       threads.emplace_back(guarded, started);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       break;  // no more threads to be had: the ones we have do the work
     }
   }
