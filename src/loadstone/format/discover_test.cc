@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -178,12 +179,27 @@ TEST(Discover, OpensEachFileOnceAndReadsHeadersOnly) {
   }
 }
 
+// covers: loading D19
+TEST(Discover, NineHundredFilesNeedFewDescriptors) {
+  const TempFolder dir;
+  for (int f = 0; f < 900; ++f) dir.put(cat("s", f, ".npy"), npy_rows(1));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  rlimit few = before;
+  few.rlim_cur = 64;
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  Catalog catalog;
+  EXPECT_NO_THROW(catalog = discover({dir.path()}, {}, ThreadPool(16)));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(catalog.array().shape, (Shape{900, 2}));
+}
+
 // covers: loading D22
 TEST(Discover, AFileCostsBytesNotObjects) {
   const TempFolder dir;
-  constexpr std::int64_t kFiles = 3000;
+  constexpr std::int64_t kFiles = 1000;
   for (int f = 0; f < kFiles; ++f) dir.put(cat("s", f, ".npy"), npy_rows(1));
-  const std::int64_t name = static_cast<std::int64_t>(dir.at("s1000.npy").size());
+  const std::int64_t name = static_cast<std::int64_t>(dir.at("s999.npy").size());
   find({dir.path()});
   const auto before = static_cast<std::int64_t>(mallinfo2().uordblks);
   const Catalog catalog = find({dir.path()});

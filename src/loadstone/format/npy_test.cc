@@ -341,10 +341,10 @@ TEST(Npy, NamesALostDtype) {
   EXPECT_EQ(ticks.byte_order, ByteOrder::big);
   EXPECT_NE(ticks.note.find(">M8[ns]"), std::string::npos);
   EXPECT_EQ(read(file_with("'>V2'", "(3,)", 6), named("bfloat16")).byte_order, ByteOrder::big);
-  for (const auto& [descr, dtype] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& row : std::vector<std::pair<std::string, std::string>>{
            {"'<V2'", "float32"}, {"'<M8[ns]'", "int32"}, {"'<f1'", "bfloat16"}, {"'|V1'", "int4"}}) {
-    expect_error(error_of([&] { read(file_with(descr, "(1,)", 8), named(dtype)); }), ErrorKind::usage,
-                 {"a.npy", dtype});
+    expect_error(error_of([&] { read(file_with(row.first, "(1,)", 8), named(row.second)); }), ErrorKind::usage,
+                 {"a.npy", row.second});
   }
   for (const std::string descr : {"'|O'", "'<f16'", "'|S2'", "[('x','<f2')]"}) {
     expect_error(error_of([&] { read(file_with(descr, "(1,)", 8), named("bfloat16")); }), ErrorKind::data, {"a.npy"});
