@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "loadstone/base/cat.h"
@@ -39,13 +40,53 @@ std::int64_t bytes_held(const Placement& placement) {
   return total;
 }
 
+/// What a placement says of an array against what the catalog says. An array of another shape or type is accused at L0
+/// on every device and compared no further; "" = they agree.
+std::string other_structure(const PlacedArray& held, const ArrayEntry& entry) {
+  std::string out;
+  if (held.dtype != entry.dtype)
+    out = cat("dtype: expected ", to_string(entry.dtype), ", found ", to_string(held.dtype));
+  if (!(held.shape == entry.shape)) {
+    out += cat(out.empty() ? "" : "; ", "shape: expected ", to_string(entry.shape), ", found ", to_string(held.shape));
+  }
+  return out;
+}
+
+Verdict accuse_structure(const Placement& placement, std::int32_t array, const std::string& detail) {
+  Verdict verdict;
+  for (const PlacedShard& held : placement.shards) {
+    if (held.array != array) continue;
+    Accusation accusation;
+    accusation.array = placement.arrays[static_cast<std::size_t>(array)].name;
+    accusation.level = Level::structure;
+    accusation.device = held.shard.device;
+    accusation.replica_id = held.shard.replica_id;
+    accusation.expected_box = held.shard.box;
+    accusation.holds = Accusation::Holds::other_structure;
+    accusation.detail = detail;
+    verdict.accusations.push_back(std::move(accusation));
+    ++verdict.shards;
+  }
+  verdict.levels.push_back({Level::structure, true, false, detail, 0});
+  for (const Level level : {Level::source, Level::device, Level::replicas}) {
+    verdict.levels.push_back({level, false, true, "the array is of another shape or type", 0});
+  }
+  return verdict;
+}
+
 /// Verifies every array of the placement with the same options; `options.read` and the manifest entry are filled in.
 Verdict verify_all(const Placement& placement, const Catalog& catalog, const ReadDigests* as_read,
                    const Manifest* manifest, ByteSourceFactory* sources, VerifyOptions options) {
   Verdict total;
   for (std::size_t a = 0; a < placement.arrays.size(); ++a) {
     const PlacedArray& array = placement.arrays[a];
-    options.read = source_reader(catalog, catalog.index_of(array.name), sources);
+    const std::int64_t index = catalog.index_of(array.name);
+    const std::string differs = other_structure(array, catalog.arrays[static_cast<std::size_t>(index)]);
+    if (!differs.empty()) {
+      merge_into(total, accuse_structure(placement, static_cast<std::int32_t>(a), differs));
+      continue;
+    }
+    options.read = source_reader(catalog, index, sources);
     options.manifest = nullptr;
     if (manifest != nullptr) {
       options.manifest = manifest->find(array.name);
