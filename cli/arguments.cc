@@ -8,15 +8,56 @@
 
 namespace loadstone::cli {
 
+namespace {
+
+constexpr std::size_t kColumn = 32;  // where descriptions begin
+constexpr std::size_t kWidth = 100;
+
+/// CLI11's help with wrapped descriptions, one blank line between groups and --flag[=value].
+class Help : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return cat("\n", CLI::Formatter::make_usage(app, std::move(name)));
+  }
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string left = cat("  ", is_positional ? option->get_name(true, false) : option->get_name(false, true));
+    if (const std::size_t brace = left.find('{'); brace != std::string::npos) left.resize(brace);
+    if (!is_positional && !option->get_type_name().empty()) left += cat(" ", option->get_type_name());
+    std::string out;
+    for (const std::string& word : split(option->get_description(), ' ')) {
+      if (left.size() > kColumn - 2 && left.find_first_not_of(' ') < kColumn) {
+        out += left + "\n";
+        left.clear();
+      }
+      if (left.size() < kColumn) left.resize(kColumn, ' ');
+      if (left.size() + 1 + word.size() > kWidth) {
+        out += left + "\n";
+        left.assign(kColumn, ' ');
+      }
+      left += cat(left.size() == kColumn ? "" : " ", word);
+    }
+    return out + left + "\n";
+  }
+  std::string make_group(std::string group, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override {
+    std::string out = cat("\n", group, ":\n");
+    for (const CLI::Option* option : options) out += make_option(option, is_positional);
+    return out;
+  }
+};
+
+}  // namespace
+
 struct Arguments::Impl {
   Impl(const std::string& verb, const std::string& summary) : app(summary, "loadstone " + verb) {}
   CLI::App app;
+  std::vector<std::string>* positionals = nullptr;
 };
 
 Arguments::Arguments(const std::string& verb, const std::string& summary, const std::string& examples)
     : impl_(std::make_unique<Impl>(verb, summary)) {
   impl_->app.footer("Examples:\n" + examples);
-  impl_->app.get_formatter()->column_width(34);
+  impl_->app.formatter(std::make_shared<Help>());
   impl_->app.set_help_flag("-h,--help", "print this help and exit");
 }
 
@@ -57,10 +98,9 @@ void Arguments::flag_or_value(const std::string& name, const std::string& bare, 
 }
 
 void Arguments::positionals(const std::string& name, std::vector<std::string>& target, const std::string& description) {
-  const auto add = [&target](const std::vector<std::string>& values) { target = values; };
-  impl_->app.add_option_function<std::vector<std::string>>(name, add, description)
-      ->type_name("")
-      ->allow_extra_args(false);
+  impl_->positionals = &target;
+  // Listed for help(); parse() hands them over itself, as CLI11 would take a path "[a]" apart.
+  impl_->app.add_option(name, description)->type_name("");
 }
 
 std::string Arguments::help() const {
@@ -79,25 +119,36 @@ std::vector<std::string> Arguments::option_names() const {
 
 namespace {
 
-/// CLI11 would take the next word for the value of `--spec=`, so `--name=value` becomes two words where the option
-/// takes a value. Words after `--` stay as they are.
-std::vector<std::string> apart(const CLI::App& app, const std::vector<std::string>& words) {
-  std::vector<std::string> out;
+struct Words {
+  std::vector<std::string> options, positionals;
+};
+
+/// Options with their values, and the rest. CLI11 would take the next word for the value of `--spec=`, so
+/// `--name=value` becomes two words where the option takes a value. All words after `--` are positional.
+Words apart(const CLI::App& app, const std::vector<std::string>& words) {
+  Words out;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--") {
-      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+    const std::string& word = words[i];
+    if (word == "--") {
+      out.positionals.insert(out.positionals.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
       break;
     }
-    const std::size_t equals = words[i].find('=');
-    const std::string name = words[i].substr(0, equals);
-    const CLI::Option* option = name.starts_with("--") && name.size() > 2 ? app.get_option_no_throw(name) : nullptr;
-    const bool takes_value = option != nullptr && option->get_items_expected_min() > 0;
-    if (takes_value && equals != std::string::npos) {
-      out.push_back(name);
-      out.push_back(words[i].substr(equals + 1));
-    } else {
-      out.push_back(words[i]);
-      if (takes_value && i + 1 < words.size()) out.push_back(words[++i]);
+    if (word.size() < 2 || word.front() != '-') {
+      out.positionals.push_back(word);
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const CLI::Option* option = name.starts_with("--") ? app.get_option_no_throw(name) : nullptr;
+    if (option == nullptr || option->get_items_expected_min() == 0) {
+      out.options.push_back(word);
+      continue;
+    }
+    out.options.push_back(name);
+    if (equals != std::string::npos) {
+      out.options.push_back(word.substr(equals + 1));
+    } else if (i + 1 < words.size()) {
+      out.options.push_back(words[++i]);
     }
   }
   return out;
@@ -107,19 +158,21 @@ std::vector<std::string> apart(const CLI::App& app, const std::vector<std::strin
 
 Arguments::Parsed Arguments::parse(const std::vector<std::string>& words) {
   CLI::App& app = impl_->app;
-  std::vector<std::string> reversed = apart(app, words);
-  std::reverse(reversed.begin(), reversed.end());  // as CLI11 wants them
+  Words read = apart(app, words);
+  std::reverse(read.options.begin(), read.options.end());  // as CLI11 wants them
   try {
-    app.parse(std::move(reversed));
+    app.parse(std::move(read.options));
   } catch (const CLI::CallForHelp&) {
     return Parsed::help_wanted;
   } catch (const CLI::ExtrasError&) {
-    const std::vector<std::string> left = app.remaining();
-    const auto is_option = [](const std::string& word) { return word.size() > 1 && word.starts_with("-"); };
-    const auto found = std::find_if(left.begin(), left.end(), is_option);
-    throw Unread{found != left.end() ? *found : left.front(), ""};
+    throw Unread{app.remaining().front(), ""};
   } catch (const CLI::ParseError& error) {
     throw Unread{"", error.what()};
+  }
+  if (impl_->positionals != nullptr) {
+    *impl_->positionals = std::move(read.positionals);
+  } else if (!read.positionals.empty()) {
+    throw Unread{read.positionals.front(), ""};
   }
   return Parsed::done;
 }

@@ -53,7 +53,7 @@ Json describe(const Catalog& catalog, const ArrayEntry& array) {
 }
 
 int run(Session& session) {
-  const Catalog catalog = open_catalog(session);
+  const Catalog catalog = open_catalog(session, nullptr, false);
   Json arrays = Json::array();
   std::string format;
   for (const ArrayEntry& array : catalog.arrays) {

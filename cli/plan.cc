@@ -29,7 +29,7 @@ int run(Session& session) {
   session.text = to_string(plan);
   if (!session.text.ends_with('\n')) session.text += '\n';
   for (const PlannedArray& array : plan.arrays) {
-    session.line(cat("\n", printable(array.name), " ", to_string(array.shape), ":"));
+    session.line(cat("\n", printable(array.name), ":"));
     session.text += draw_text(array.sharding, array.shape);
     if (!session.text.ends_with('\n')) session.text += '\n';
   }

@@ -34,7 +34,7 @@ std::vector<std::string> option_names(const Verb& verb) {
   return make_arguments(verb, unused)->option_names();
 }
 
-Catalog open_catalog(Session& session, Trace* trace) {
+Catalog open_catalog(Session& session, Trace* trace, bool tell_notes) {
   DiscoverOptions discover = discover_options(session.options);
   discover.cancel = session.cancel;
   discover.progress = session.progress.function();
@@ -42,6 +42,9 @@ Catalog open_catalog(Session& session, Trace* trace) {
   Catalog catalog = open(session.options.paths, discover, thread_count(session.options));
   session.progress.clear();
   check_format_options(session.options, catalog);
+  if (!tell_notes) return catalog;
+  for (const std::string& note : catalog.notes) say_note(note);
+  if (!catalog.left_out.empty()) say_note(cat("left out: ", join_first(catalog.left_out, 5)));
   return catalog;
 }
 

@@ -41,8 +41,8 @@ std::unique_ptr<Arguments> make_arguments(const Verb& verb, Options& options);
 /// Long option names of a verb, with the dashes, sorted.
 std::vector<std::string> option_names(const Verb& verb);
 
-/// Discovers the data set of PATH as the options say; tells notes on stderr.
-Catalog open_catalog(Session& session, Trace* trace = nullptr);
+/// Discovers the data set of PATH as the options say. Notes of the catalog go to stderr, unless the verb prints them.
+Catalog open_catalog(Session& session, Trace* trace = nullptr, bool tell_notes = true);
 /// {"name", "format", "shape", "dtype", "bytes"}
 Json json_array(const ArrayEntry& array);
 /// "weights: (400000, 1024) float32, 1.64 GB"

@@ -62,7 +62,8 @@ int run(Session& session) {
   session.json["format"] = options.format;
   session.json["shape"] = json_dims(options.shape);
   session.json["dtype"] = to_string(options.dtype);
-  session.json["bytes"] = report.bytes;
+  session.json["bytes"] = options.dtype.nbytes(num_elems(options.shape));
+  session.json["file_bytes"] = report.bytes;
   session.json["rows"] = std::move(rows);
   session.json["files"] = std::move(files);
   session.line(cat("wrote ", to_string(options.shape), " ", to_string(options.dtype), ", ", format_bytes(report.bytes),
