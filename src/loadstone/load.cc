@@ -118,8 +118,10 @@ LoadResult load(const Catalog& catalog, const std::vector<ArrayRequest>& request
   }
 
   std::unique_ptr<ReadDigests> as_read;
+  // A tight budget may have left room for the staging of fewer workers.
+  const ThreadPool readers(std::min(pool.size(), std::max(result.plan.options.threads, 1)));
   ExecOptions exec;
-  exec.pool = &pool;
+  exec.pool = &readers;
   exec.sources = options.sources;
   exec.buffers = options.buffers;
   exec.cancel = options.cancel;
