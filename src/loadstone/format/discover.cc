@@ -56,10 +56,11 @@ void require_raw_hints(const std::vector<std::string>& paths, const DiscoverOpti
   for (const std::string& path : paths) {
     const ReadHints hints = hints_for(path, options, sidecars);
     if (!hints.dtype) {
-      throw usage_fault(path, "raw bytes do not tell their dtype: give --dtype, or a shard_meta.json beside the files");
+      throw file_usage_error(path,
+                             "raw bytes do not tell their dtype: give --dtype, or a shard_meta.json beside the files");
     }
     if (!enough_for_raw(hints)) {
-      throw usage_fault(
+      throw file_usage_error(
           path, "raw bytes do not tell their shape: give --row-shape (or --shape, the whole shape of each file)");
     }
   }
@@ -93,7 +94,7 @@ Stacked stack(const Candidates& all, const Members& members, const DiscoverOptio
   if (all.segments.size() > 1 && !options.keep_order) {
     std::unordered_set<std::string_view> seen;
     for (const std::size_t i : out.files) {
-      if (!seen.insert(all.paths[i]).second) throw usage_fault(all.paths[i], "is listed twice");
+      if (!seen.insert(all.paths[i]).second) throw file_usage_error(all.paths[i], "is listed twice");
     }
   }
   return out;
@@ -122,21 +123,21 @@ void compare(const Candidates& all, const Probes& probes, const Stacked& stacked
     const std::string expected = described(want, first.rows);
     if (type.scalar) {
       faults.push_back(
-          file_fault(path, "is a 0-d array (a scalar): it has no axis 0 to stack along", "rows", "a scalar"));
+          file_error(path, "is a 0-d array (a scalar): it has no axis 0 to stack along", "rows", "a scalar"));
     } else if (type.dtype != want.dtype) {
-      faults.push_back(file_fault(path,
+      faults.push_back(file_error(path,
                                   cat("dtype differs from ", first_name, ": expected ", to_string(want.dtype),
                                       ", found ", to_string(type.dtype), " (loading does not cast)"),
                                   to_string(want.dtype), to_string(type.dtype)));
     } else if (!want.scalar && type.trailing.size() != want.trailing.size()) {
       faults.push_back(
-          file_fault(path,
+          file_error(path,
                      cat("number of dimensions differs from ", first_name, ": expected ", want.trailing.size() + 1,
                          " as in shape ", expected, ", found ", type.trailing.size() + 1, " in shape ", found),
                      expected, found));
     } else if (!want.scalar) {
       faults.push_back(
-          file_fault(path,
+          file_error(path,
                      cat("shape of a row differs from ", first_name, ": expected ", to_string(want.trailing),
                          " as in shape ", expected, ", found ", to_string(type.trailing), " in shape ", found),
                      to_string(want.trailing), to_string(type.trailing)));
@@ -191,7 +192,7 @@ Catalog assemble(const Candidates& all, const Probes& probes, const Stacked& sta
     try {
       array.tiling.add_plain(probe.rows, file, probe.offset_bytes, probe.byte_order, probe.order);
     } catch (const Error& error) {
-      throw in_file(all.paths[i], error);
+      throw as_file_error(all.paths[i], error);
     }
   }
   if (type.scalar) array.tiling.set_scalar();

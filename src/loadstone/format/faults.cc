@@ -12,22 +12,22 @@ std::string in_quotes(std::string_view path) {
   return cat("'", printable(path), "'");
 }
 
-Error file_fault(std::string_view path, std::string_view what, std::string expected, std::string found) {
+Error file_error(std::string_view path, std::string_view what, std::string expected, std::string found) {
   return data_error(cat(in_quotes(path), ": ", what), {std::string(path), std::move(expected), std::move(found), 0});
 }
 
-Error usage_fault(std::string_view path, std::string_view what, std::string expected, std::string found) {
+Error file_usage_error(std::string_view path, std::string_view what, std::string expected, std::string found) {
   return usage_error(cat(in_quotes(path), ": ", what), {std::string(path), std::move(expected), std::move(found), 0});
 }
 
-Error system_fault(int errno_value, std::string_view path, std::string_view action) {
+Error errno_error(int errno_value, std::string_view path, std::string_view action) {
   const Error plain = os_error(errno_value, printable(path), action);
   ErrorFacts facts = plain.facts();
   facts.file = std::string(path);
   return Error(plain.kind(), plain.message(), std::move(facts));
 }
 
-Error in_file(std::string_view path, const Error& error) {
+Error as_file_error(std::string_view path, const Error& error) {
   ErrorFacts facts = error.facts();
   facts.file = std::string(path);
   return Error(error.kind(), cat(in_quotes(path), ": ", error.message()), std::move(facts));
@@ -36,7 +36,7 @@ Error in_file(std::string_view path, const Error& error) {
 void throw_faults(const std::vector<Error>& faults) {
   constexpr std::size_t kShown = 5;
   const Error& first = faults.front();
-  if (faults.size() == 1) throw first;
+  if (faults.size() == 1) throw Error(first);
   std::string message;
   for (std::size_t i = 0; i < std::min(kShown, faults.size()); ++i) {
     message += cat(i > 0 ? "; " : "", faults[i].message());

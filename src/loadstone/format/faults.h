@@ -12,14 +12,14 @@ namespace loadstone {
 std::string in_quotes(std::string_view path);
 
 /// Error{data} "'path': what" with the facts filled.
-Error file_fault(std::string_view path, std::string_view what, std::string expected = {}, std::string found = {});
+Error file_error(std::string_view path, std::string_view what, std::string expected = {}, std::string found = {});
 /// Error{usage} "'path': what".
-Error usage_fault(std::string_view path, std::string_view what, std::string expected = {}, std::string found = {});
+Error file_usage_error(std::string_view path, std::string_view what, std::string expected = {}, std::string found = {});
 /// Error{system} "'path': action: strerror" with a printable name; facts.file keeps the bytes.
-Error system_fault(int errno_value, std::string_view path, std::string_view action);
+Error errno_error(int errno_value, std::string_view path, std::string_view action);
 
 /// error with "'path': " in front and as facts.file; for errors of code that does not know the file.
-Error in_file(std::string_view path, const Error& error);
+Error as_file_error(std::string_view path, const Error& error);
 
 /// Throws one error for all: the first as it is, or the first five and the count. Kind and facts are the first's.
 [[noreturn]] void throw_faults(const std::vector<Error>& faults);

@@ -37,14 +37,14 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)) {
   struct stat found {};
   if (::stat(path_.c_str(), &found) == 0) {
     if (const std::string_view kind = kind_of_file(found.st_mode); !kind.empty()) {
-      throw usage_fault(path_, cat("is ", kind, ": cannot be replaced by a file"), "a regular file or none",
-                        std::string(kind));
+      throw file_usage_error(path_, cat("is ", kind, ": cannot be replaced by a file"), "a regular file or none",
+                             std::string(kind));
     }
   }
   // Short and hidden: the name fits beside the longest one, and scans pass over it.
   temporary_ = join_path(folder_of(path_), cat(".loadstone-", ::getpid(), "-", serial.fetch_add(1), ".tmp"));
   fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw system_fault(errno, path_, "cannot create");
+  if (fd_ < 0) throw errno_error(errno, path_, "cannot create");
 }
 
 FileWriter::~FileWriter() {
@@ -58,20 +58,20 @@ void FileWriter::write(const void* data, std::size_t bytes) {
   while (bytes > 0) {
     const ssize_t n = ::write(fd_, from, std::min(bytes, kMaxWrite));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw system_fault(n < 0 ? errno : ENOSPC, path_, "cannot write");
+    if (n <= 0) throw errno_error(n < 0 ? errno : ENOSPC, path_, "cannot write");
     from += n;
     bytes -= static_cast<std::size_t>(n);
   }
 }
 
 void FileWriter::commit() {
-  if (::fsync(fd_) != 0) throw system_fault(errno, path_, "cannot sync");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw system_fault(errno, path_, "cannot rename into place");
+  if (::fsync(fd_) != 0) throw errno_error(errno, path_, "cannot sync");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw errno_error(errno, path_, "cannot rename into place");
   const int fd = std::exchange(fd_, -1);
   if (::close(fd) != 0 && errno != EINTR) {
     const int failed = errno;
     ::unlink(path_.c_str());
-    throw system_fault(failed, path_, "cannot close");
+    throw errno_error(failed, path_, "cannot close");
   }
 }
 

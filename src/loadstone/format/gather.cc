@@ -44,7 +44,7 @@ bool is_companion(std::string_view name) {
 
 void add_folder(Gathered& out, const std::string& folder) {
   if (is_store(folder)) {
-    throw file_fault(folder, "is a zarr store: the format zarr is not supported by this build yet",
+    throw file_error(folder, "is a zarr store: the format zarr is not supported by this build yet",
                      "a folder of npy or raw files", "a zarr store");
   }
   Segment segment{Segment::Kind::folder, folder, {}};
@@ -85,16 +85,16 @@ void add_pattern(Gathered& out, const std::string& pattern) {
   }
   if (segment.paths.empty()) {
     const std::string_view folder = folder_of(pattern);
-    throw system_fault(ENOENT, pattern,
-                       cat("no file matches the pattern ", in_quotes(last), " in ",
-                           folder.empty() ? "the current directory" : in_quotes(folder)));
+    throw errno_error(ENOENT, pattern,
+                      cat("no file matches the pattern ", in_quotes(last), " in ",
+                          folder.empty() ? "the current directory" : in_quotes(folder)));
   }
   out.segments.push_back(std::move(segment));
 }
 
 void add_argument(Gathered& out, const std::string& path) {
   if (path.empty()) throw usage_error("a path is empty");
-  if (path.find('\0') != std::string::npos) throw usage_fault(path, "a path cannot hold a NUL byte");
+  if (path.find('\0') != std::string::npos) throw file_usage_error(path, "a path cannot hold a NUL byte");
   struct stat found {};
   const int failed = look(path, found);
   if (failed == 0) {
@@ -144,7 +144,7 @@ bool is_store(const std::string& folder) {
 std::vector<std::string> read_file_list(const std::string& list) {
   const std::string text = read_small_file(list, kMaxList);
   if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
-    throw file_fault(list, cat("is not a list of files: it holds a NUL byte at offset ", nul), "text, one path a line",
+    throw file_error(list, cat("is not a list of files: it holds a NUL byte at offset ", nul), "text, one path a line",
                      "a NUL byte");
   }
   const std::string_view folder = folder_of(list);
@@ -159,7 +159,7 @@ std::vector<std::string> read_file_list(const std::string& list) {
     if (line.empty()) continue;
     out.push_back(line.starts_with('/') ? std::string(line) : join_path(folder, line));
   }
-  if (out.empty()) throw file_fault(list, "lists no file", "at least one path", "none");
+  if (out.empty()) throw file_error(list, "lists no file", "at least one path", "none");
   return out;
 }
 

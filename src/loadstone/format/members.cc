@@ -96,7 +96,7 @@ class Chooser {
   bool described(const std::string& path) const {
     const auto it = sidecars_.find(folder_of(path));
     if (it == sidecars_.end()) return false;
-    if (it->second.fault) throw *it->second.fault;  // needed: nothing else says what these bytes are
+    if (it->second.fault) throw Error(*it->second.fault);  // needed: nothing else says what these bytes are
     return it->second.sidecar.has_value();
   }
 
@@ -140,7 +140,7 @@ class Chooser {
           faults.push_back(other_data(path, odd(i)));
         } else if (named || called_so) {
           faults.push_back(
-              file_fault(path, cat("is ", odd(i).what, ", not a regular file"), "a regular file", odd(i).what));
+              file_error(path, cat("is ", odd(i).what, ", not a regular file"), "a regular file", odd(i).what));
         } else {
           leave_out(odd(i).what);
         }
@@ -160,7 +160,7 @@ class Chooser {
   }
 
   Error two_formats(const std::string& path, std::string_view format) const {
-    return file_fault(path,
+    return file_error(path,
                       cat("is ", format, ", but ", in_quotes(all_.paths[example_]), " is ", set_->name,
                           ": two formats in one set (--mixed-formats allows them, --format names one)"),
                       std::string(set_->name), std::string(format));
@@ -169,33 +169,33 @@ class Chooser {
   /// A data format that this build lacks: alone, or beside one that it has.
   Error other_data(const std::string& path, const Sniffed& odd) const {
     if (forced_ != nullptr) {
-      return file_fault(path, cat("not a file of format ", forced_->name, " as --format asks: it is ", odd.what),
+      return file_error(path, cat("not a file of format ", forced_->name, " as --format asks: it is ", odd.what),
                         std::string(forced_->name), odd.what);
     }
     if (set_ != nullptr && example_ < all_.paths.size() && format_of(example_) == set_) {
-      return file_fault(path,
+      return file_error(path,
                         cat("is ", odd.what, ", but ", in_quotes(all_.paths[example_]), " is ", set_->name,
                             ": two formats in one set; --format names one (", odd.data_format,
                             " is not supported by this build yet)"),
                         std::string(set_->name), std::string(odd.data_format));
     }
-    return file_fault(path,
+    return file_error(path,
                       cat("is ", odd.what, ": the format ", odd.data_format, " is not supported by this build yet"),
                       "npy or raw", std::string(odd.data_format));
   }
 
   Error not_what_it_is_called(const std::string& path, const Sniffed& odd) const {
-    return file_fault(path, cat("not an ", set_->name, " file (bad magic): it is ", odd.what), std::string(set_->name),
+    return file_error(path, cat("not an ", set_->name, " file (bad magic): it is ", odd.what), std::string(set_->name),
                       odd.what);
   }
 
   Error not_recognised(const std::string& path, const Sniffed& odd) const {
     const std::string found = cat(" (it is ", odd.what, ")");
     if (set_ != nullptr) {
-      return file_fault(path, cat("not an ", set_->name, " file", found, ", unlike the others of the set"),
+      return file_error(path, cat("not an ", set_->name, " file", found, ", unlike the others of the set"),
                         std::string(set_->name), odd.what);
     }
-    return file_fault(path, cat("its format is not recognised", found, "; ", kHowRaw), "a known format", odd.what);
+    return file_error(path, cat("its format is not recognised", found, "; ", kHowRaw), "a known format", odd.what);
   }
 
   [[noreturn]] void refuse_empty(const Segment& segment, const std::vector<std::string>& left_out) const {
@@ -259,9 +259,9 @@ std::vector<std::string> raw_files(const std::string& folder, std::vector<std::s
   std::set<std::string> extensions;
   for (const std::string& path : paths) extensions.insert(extension_of(path));
   if (extensions.size() > 1) {
-    throw usage_fault(folder, cat("cannot tell which files are raw data: found the extensions ",
-                                  join_first({extensions.begin(), extensions.end()}, kShown),
-                                  "; name them by a pattern, as in 'DIR/*.bin'"));
+    throw file_usage_error(folder, cat("cannot tell which files are raw data: found the extensions ",
+                                       join_first({extensions.begin(), extensions.end()}, kShown),
+                                       "; name them by a pattern, as in 'DIR/*.bin'"));
   }
   return paths;
 }

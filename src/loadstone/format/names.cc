@@ -92,7 +92,7 @@ void check_equal_numbers(const Names& names, const Stem& stem) {
     const Stem::Member& a = stem.members[i - 1];
     const Stem::Member& b = stem.members[i];
     if (a.number != b.number) continue;
-    throw file_fault(names.paths[b.name],
+    throw file_error(names.paths[b.name],
                      cat("has the same number ", b.number, " as ", names.shown(a), ": the order is not defined"),
                      "one file for each number", cat("two files numbered ", b.number));
   }
@@ -104,7 +104,7 @@ void check_total(const Names& names, const Stem& stem, const OrderRules& rules, 
   const std::int64_t total = first.total;
   for (const Stem::Member& member : stem.members) {
     if (member.total != total) {
-      throw file_fault(names.paths[member.name],
+      throw file_error(names.paths[member.name],
                        cat("says of ", member.total, ", but ", names.shown(first), " says of ", total),
                        cat("of ", total), cat("of ", member.total));
     }
@@ -112,7 +112,7 @@ void check_total(const Names& names, const Stem& stem, const OrderRules& rules, 
   const Stem::Member& last = stem.members.back();
   const bool zero_based = first.number == 0;
   if (last.number > total || (zero_based && last.number == total)) {
-    throw file_fault(
+    throw file_error(
         names.paths[last.name],
         cat("number ", last.number, " does not fit a set of ", total, " numbered from ", zero_based ? 0 : 1),
         cat("at most ", zero_based ? total - 1 : total), cat(last.number));
@@ -169,7 +169,7 @@ void check_copies(const Names& names) {
   for (std::size_t i = 0; i < names.bases.size(); ++i) {
     const std::string original = copied_from(names.bases[i], known);
     if (original.empty()) continue;
-    throw file_fault(names.paths[i], cat("is a stray: it looks like a copy of ", in_quotes(original)),
+    throw file_error(names.paths[i], cat("is a stray: it looks like a copy of ", in_quotes(original)),
                      "no copies beside the files", std::string(names.bases[i]));
   }
 }
@@ -255,7 +255,7 @@ std::vector<Stem> stems_of(const Names& names) {
 void refuse_duplicates(const Names& names) {
   std::unordered_set<std::string_view> seen;
   for (const std::string& path : names.paths) {
-    if (!seen.insert(path).second) throw usage_fault(path, "is listed twice", "each file once", "listed twice");
+    if (!seen.insert(path).second) throw file_usage_error(path, "is listed twice", "each file once", "listed twice");
   }
 }
 
@@ -268,11 +268,11 @@ void check_ascending(const Names& names, const Stem& stem) {
     const Stem::Member& b = listed[i];
     if (a.number < b.number) continue;
     if (a.number == b.number) {
-      throw usage_fault(names.paths[b.name],
-                        cat("number ", b.number, " is listed twice, the first time as ", names.shown(a)),
-                        "each number once", "listed twice");
+      throw file_usage_error(names.paths[b.name],
+                             cat("number ", b.number, " is listed twice, the first time as ", names.shown(a)),
+                             "each number once", "listed twice");
     }
-    throw usage_fault(
+    throw file_usage_error(
         names.paths[b.name],
         cat("the list is not in ascending order: number ", b.number, " comes after ", a.number, " of ", names.shown(a),
             "; quote the pattern so that the shell does not expand it, or keep this "

@@ -8,7 +8,7 @@
 #include "loadstone/base/text.h"
 #include "loadstone/format/pattern.h"
 #include "loadstone/format/stems.h"
-#include "loadstone/format/test_files.h"
+#include "tests/fakes/format_files.h"
 
 namespace loadstone {
 namespace {

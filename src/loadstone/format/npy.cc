@@ -53,34 +53,34 @@ Text read_text(ByteSource& source) {
   if (!bytes.empty()) source.read(0, bytes);
   if (!recognise(bytes)) {
     const std::string found = sniff(bytes, size, path).what;
-    throw file_fault(path, cat("not an npy file (bad magic): it is ", found), "the magic \\x93NUMPY", found);
+    throw file_error(path, cat("not an npy file (bad magic): it is ", found), "the magic \\x93NUMPY", found);
   }
   const auto byte = [&](std::size_t i) { return std::to_integer<std::int64_t>(bytes[i]); };
   if (size < 10) {
-    throw file_fault(path, cat("truncated npy header: expected at least 10 bytes, found ", size), "at least 10 bytes",
+    throw file_error(path, cat("truncated npy header: expected at least 10 bytes, found ", size), "at least 10 bytes",
                      cat(size, " bytes"));
   }
   const std::int64_t major = byte(6);
   const std::int64_t minor = byte(7);
   if (major < 1 || major > 3 || minor != 0) {
-    throw file_fault(path, cat("npy version ", major, ".", minor, " is not known: expected 1.0, 2.0 or 3.0"),
+    throw file_error(path, cat("npy version ", major, ".", minor, " is not known: expected 1.0, 2.0 or 3.0"),
                      "version 1.0, 2.0 or 3.0", cat(major, ".", minor));
   }
   const std::int64_t prefix = major == 1 ? 10 : 12;
   if (size < prefix) {
-    throw file_fault(path, cat("truncated npy header: expected at least ", prefix, " bytes, found ", size),
+    throw file_error(path, cat("truncated npy header: expected at least ", prefix, " bytes, found ", size),
                      cat("at least ", prefix, " bytes"), cat(size, " bytes"));
   }
   const std::int64_t length =
       major == 1 ? byte(8) + (byte(9) << 8) : byte(8) + (byte(9) << 8) + (byte(10) << 16) + (byte(11) << 24);
   if (length > size - prefix) {
-    throw file_fault(path,
+    throw file_error(path,
                      cat("truncated npy header: it declares ", length, " bytes, so expected a file of at least ",
                          prefix + length, " bytes, found ", size),
                      cat("at least ", prefix + length, " bytes"), cat(size, " bytes"));
   }
   if (length > kMaxHeader) {
-    throw file_fault(path, cat("npy header of ", length, " bytes is above the limit of ", kMaxHeader),
+    throw file_error(path, cat("npy header of ", length, " bytes is above the limit of ", kMaxHeader),
                      cat("at most ", kMaxHeader, " bytes"), cat(length, " bytes"));
   }
   const std::int64_t end = prefix + length;
@@ -89,7 +89,7 @@ Text read_text(ByteSource& source) {
   if (end > have) source.read(have, std::span(bytes).subspan(static_cast<std::size_t>(have)));
   Text out{std::string(chars(bytes).substr(static_cast<std::size_t>(prefix))), end};
   if (major == 3 && !valid_utf8(out.dictionary))
-    throw file_fault(path, "malformed npy header: version 3.0 is not UTF-8");
+    throw file_error(path, "malformed npy header: version 3.0 is not UTF-8");
   return out;
 }
 
@@ -159,26 +159,26 @@ struct Typed {
 
 Typed element_type(std::string_view path, const NpyHeader& header, const std::optional<DiskType>& named) {
   if (!header.structured.empty()) {
-    throw file_fault(path, cat("dtype is ", header.structured, ": only plain element types can be placed"),
+    throw file_error(path, cat("dtype is ", header.structured, ": only plain element types can be placed"),
                      "a plain dtype", header.structured);
   }
   const std::string shown = cat("dtype '", printable(header.descr), "'");
   if (const auto type = plain_type(header.descr)) {
     if (named && named->dtype != type->dtype) {
-      throw usage_fault(path,
-                        cat("--dtype names ", to_string(named->dtype), ", but the file holds ", to_string(type->dtype),
-                            "; loading does not cast"),
-                        to_string(named->dtype), to_string(type->dtype));
+      throw file_usage_error(path,
+                             cat("--dtype names ", to_string(named->dtype), ", but the file holds ",
+                                 to_string(type->dtype), "; loading does not cast"),
+                             to_string(named->dtype), to_string(type->dtype));
     }
     return {*type, {}};
   }
   const std::int64_t itemsize = nameable_itemsize(header.descr);
   if (itemsize > 0 && named) {
     if (!named->dtype.whole_bytes() || named->dtype.itemsize() != itemsize) {
-      throw usage_fault(path,
-                        cat("--dtype names ", to_string(named->dtype), ", whose element does not have the ", itemsize,
-                            " bytes of ", shown),
-                        cat(itemsize, " bytes"), to_string(named->dtype));
+      throw file_usage_error(path,
+                             cat("--dtype names ", to_string(named->dtype), ", whose element does not have the ",
+                                 itemsize, " bytes of ", shown),
+                             cat(itemsize, " bytes"), to_string(named->dtype));
     }
     const bool big = header.descr.starts_with('>') || named->order == ByteOrder::big;
     const bool swaps = named->dtype.swap_bytes() > 1;
@@ -187,7 +187,7 @@ Typed element_type(std::string_view path, const NpyHeader& header, const std::op
   }
   std::string why = explain_typestr(header.descr);
   if (why.empty()) why = "it is no type that can be placed";
-  throw file_fault(path, cat(shown, ": ", why), "a dtype that can be placed", header.descr);
+  throw file_error(path, cat(shown, ": ", why), "a dtype that can be placed", header.descr);
 }
 
 void check_size(std::string_view path, const Shape& shape, DType dtype, std::int64_t offset, std::int64_t size) {
@@ -195,7 +195,7 @@ void check_size(std::string_view path, const Shape& shape, DType dtype, std::int
   std::int64_t product = dtype.itemsize();
   for (const std::int64_t extent : shape) {
     const auto next = checked_mul(product, std::max<std::int64_t>(extent, 1));
-    if (!next) throw file_fault(path, cat("shape ", to_string(shape), " is too large: more than 2^63-1 bytes"));
+    if (!next) throw file_error(path, cat("shape ", to_string(shape), " is too large: more than 2^63-1 bytes"));
     product = *next;
   }
   const std::int64_t payload = dtype.nbytes(num_elems(shape));
@@ -203,7 +203,7 @@ void check_size(std::string_view path, const Shape& shape, DType dtype, std::int
   if (expected && *expected == size) return;
   const std::string wanted = cat(expected ? std::to_string(*expected) : cat(offset, " + ", payload), " bytes");
   const std::string_view what = !expected || *expected > size ? "truncated" : "trailing bytes after the payload";
-  throw file_fault(
+  throw file_error(
       path,
       cat(what, ": expected ", wanted, " (header ", offset, ", payload ", payload, " for shape ", to_string(shape),
           " of ", to_string(dtype), "), found ", size, " bytes (payload ", size - offset, ")"),
@@ -213,7 +213,7 @@ void check_size(std::string_view path, const Shape& shape, DType dtype, std::int
 void refuse_raw_hints(std::string_view path, const Header& header, const ReadHints& hints) {
   const auto differs = [&](std::string_view option, const std::string& said, const std::string& found) {
     if (said == found) return;
-    throw usage_fault(path, cat(option, " says ", said, ", but the npy header says ", found), said, found);
+    throw file_usage_error(path, cat(option, " says ", said, ", but the npy header says ", found), said, found);
   };
   if (hints.shape) differs("--shape", to_string(*hints.shape), to_string(header.shape));
   if (hints.row_shape && !header.shape.empty()) {
@@ -232,7 +232,7 @@ std::vector<Header> discover(ByteSource& source, const ReadHints& hints) {
   try {
     parsed = parse_npy_header(text.dictionary);
   } catch (const Error& error) {
-    throw in_file(path, error);
+    throw as_file_error(path, error);
   }
   const Typed typed = element_type(path, parsed, hints.dtype);
   check_size(path, parsed.shape, typed.type.dtype, text.payload_offset, source.stamp().size_bytes);

@@ -4,7 +4,7 @@
 
 #include "loadstone/format/format.h"
 #include "loadstone/format/npy_header.h"
-#include "loadstone/format/test_files.h"
+#include "tests/fakes/format_files.h"
 
 namespace loadstone {
 namespace {

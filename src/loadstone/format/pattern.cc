@@ -188,7 +188,7 @@ bool match_component(std::string_view pattern, std::string_view name) {
 
 std::vector<std::string> list_folder(const std::string& folder) {
   const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
-  if (!dir) throw system_fault(errno, folder, "cannot list the directory");
+  if (!dir) throw errno_error(errno, folder, "cannot list the directory");
   std::vector<std::string> names;
   for (;;) {
     errno = 0;
@@ -197,7 +197,7 @@ std::vector<std::string> list_folder(const std::string& folder) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);
   }
-  if (errno != 0) throw system_fault(errno, folder, "cannot list the directory");
+  if (errno != 0) throw errno_error(errno, folder, "cannot list the directory");
   std::sort(names.begin(), names.end(), natural_less);
   return names;
 }

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "loadstone/format/test_files.h"
+#include "tests/fakes/format_files.h"
 
 namespace loadstone {
 namespace {

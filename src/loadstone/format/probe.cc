@@ -73,13 +73,13 @@ class StampSource final : public ByteSource {
 };
 
 /// Why stat failed: a link that leads nowhere is named as such.
-Error stat_fault(int failed, const std::string& path) {
+Error stat_error(int failed, const std::string& path) {
   std::array<char, PATH_MAX> target{};
   const ssize_t n = failed == ENOENT ? ::readlink(path.c_str(), target.data(), target.size()) : -1;
-  if (n < 0) return system_fault(failed, path, "cannot open");
-  return system_fault(failed, path,
-                      cat("cannot open: the symbolic link to ",
-                          in_quotes(std::string_view(target.data(), static_cast<std::size_t>(n))), " is broken"));
+  if (n < 0) return errno_error(failed, path, "cannot open");
+  return errno_error(failed, path,
+                     cat("cannot open: the symbolic link to ",
+                         in_quotes(std::string_view(target.data(), static_cast<std::size_t>(n))), " is broken"));
 }
 
 std::int8_t index_of(const Format* format) {
@@ -136,7 +136,7 @@ class Prober {
     // A factory that is not the file system may know names that stat does not.
     if (::stat(path.c_str(), &found) != 0) {
       const int failed = errno;
-      if (failed != ENOENT || options_.sources == nullptr) throw stat_fault(failed, path);
+      if (failed != ENOENT || options_.sources == nullptr) throw stat_error(failed, path);
     } else if (const std::string_view kind = kind_of_file(found.st_mode); !kind.empty()) {
       const bool store = S_ISDIR(found.st_mode) && is_store(path);
       set_odd(i, Probe::State::not_file,
@@ -178,7 +178,7 @@ class Prober {
     if (it == sidecars_.end() || !it->second.sidecar) return;
     const std::string wrong = contradiction(header, it->second.sidecar->of(base_name(paths_[i])));
     if (wrong.empty()) return;
-    throw file_fault(paths_[i], cat("contradicts ", in_quotes(it->second.sidecar->path), ", which says ", wrong));
+    throw file_error(paths_[i], cat("contradicts ", in_quotes(it->second.sidecar->path), ", which says ", wrong));
   }
 
   void set_odd(std::size_t i, Probe::State state, Sniffed sniffed) {
@@ -202,7 +202,7 @@ ReadHints hints_for(const std::string& path, const DiscoverOptions& options, con
   if (it == sidecars.end()) return options.hints;
   const FolderSidecar& beside = it->second;
   if (beside.sidecar) return merge_hints(beside.sidecar->of(base_name(path)), options.hints);
-  if (beside.fault && !enough_for_raw(options.hints)) throw *beside.fault;
+  if (beside.fault && !enough_for_raw(options.hints)) throw Error(*beside.fault);
   return options.hints;
 }
 

@@ -21,9 +21,9 @@ bool recognise(std::span<const std::byte>) {
 std::int64_t bytes_of(std::string_view path, const Shape& shape, DType dtype) {
   std::int64_t product = dtype.itemsize();
   for (const std::int64_t extent : shape) {
-    if (extent < 0) throw usage_fault(path, cat("shape ", to_string(shape), " has a negative dimension"));
+    if (extent < 0) throw file_usage_error(path, cat("shape ", to_string(shape), " has a negative dimension"));
     const auto next = checked_mul(product, std::max<std::int64_t>(extent, 1));
-    if (!next) throw usage_fault(path, cat("shape ", to_string(shape), " is too large: more than 2^63-1 bytes"));
+    if (!next) throw file_usage_error(path, cat("shape ", to_string(shape), " is too large: more than 2^63-1 bytes"));
     product = *next;
   }
   return dtype.nbytes(num_elems(shape));
@@ -34,25 +34,25 @@ Shape whole_shape(std::string_view path, const ReadHints& hints, DType dtype, st
   if (hints.shape) {
     const std::int64_t wanted = bytes_of(path, *hints.shape, dtype);
     if (wanted != payload) {
-      throw file_fault(path,
+      throw file_error(path,
                        cat(wanted > payload ? "truncated" : "trailing bytes", ": expected ", wanted,
                            " bytes for shape ", to_string(*hints.shape), " of ", to_string(dtype), " after ", offset,
                            ", found ", payload, " (file of ", size, " bytes)"),
                        cat(wanted, " bytes"), cat(payload, " bytes"));
     }
     if (hints.row_shape && (hints.shape->empty() || *hints.row_shape != Dims(hints.shape->span().subspan(1)))) {
-      throw usage_fault(path,
-                        cat("the shape ", to_string(*hints.shape), " has no rows of ", to_string(*hints.row_shape)));
+      throw file_usage_error(
+          path, cat("the shape ", to_string(*hints.shape), " has no rows of ", to_string(*hints.row_shape)));
     }
     return *hints.shape;
   }
   const std::int64_t row_bytes = bytes_of(path, *hints.row_shape, dtype);
   if (row_bytes == 0) {
-    throw usage_fault(path, cat("rows of shape ", to_string(*hints.row_shape),
-                                " have no bytes, so their number is unknown: give the whole shape (--shape)"));
+    throw file_usage_error(path, cat("rows of shape ", to_string(*hints.row_shape),
+                                     " have no bytes, so their number is unknown: give the whole shape (--shape)"));
   }
   if (payload % row_bytes != 0) {
-    throw file_fault(path,
+    throw file_error(path,
                      cat("the size is not a multiple of a row: expected a multiple of ", row_bytes, " bytes (row ",
                          to_string(*hints.row_shape), " of ", to_string(dtype), ") after offset ", offset,
                          ", found a file of ", size, " bytes, ", payload % row_bytes, " too many"),
@@ -66,21 +66,23 @@ Shape whole_shape(std::string_view path, const ReadHints& hints, DType dtype, st
 std::vector<Header> discover(ByteSource& source, const ReadHints& hints) {
   const std::string_view path = source.path();
   if (!hints.dtype) {
-    throw usage_fault(path, "raw bytes do not tell their dtype: give --dtype, or a shard_meta.json beside the files");
+    throw file_usage_error(path,
+                           "raw bytes do not tell their dtype: give --dtype, or a shard_meta.json beside the files");
   }
   if (!hints.row_shape && !hints.shape) {
-    throw usage_fault(path,
-                      "raw bytes do not tell their shape: give --row-shape (or --shape, the whole shape of each file)");
+    throw file_usage_error(
+        path, "raw bytes do not tell their shape: give --row-shape (or --shape, the whole shape of each file)");
   }
   const DType dtype = hints.dtype->dtype;
   if (!dtype.whole_bytes()) {
-    throw usage_fault(path, cat("raw rows of ", to_string(dtype), ", which fills no whole bytes, are not supported"));
+    throw file_usage_error(path,
+                           cat("raw rows of ", to_string(dtype), ", which fills no whole bytes, are not supported"));
   }
   const std::int64_t offset = hints.offset_bytes.value_or(0);
-  if (offset < 0) throw usage_fault(path, cat("the offset is ", offset, ": expected 0 or more bytes"));
+  if (offset < 0) throw file_usage_error(path, cat("the offset is ", offset, ": expected 0 or more bytes"));
   const std::int64_t size = source.stamp().size_bytes;
   if (offset > size) {
-    throw file_fault(path, cat("truncated: expected at least the offset of ", offset, " bytes, found ", size),
+    throw file_error(path, cat("truncated: expected at least the offset of ", offset, " bytes, found ", size),
                      cat("at least ", offset, " bytes"), cat(size, " bytes"));
   }
   Header header;

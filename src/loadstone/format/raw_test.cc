@@ -2,7 +2,7 @@
 
 #include "loadstone/format/format.h"
 #include "loadstone/format/sidecar.h"
-#include "loadstone/format/test_files.h"
+#include "tests/fakes/format_files.h"
 
 namespace loadstone {
 namespace {

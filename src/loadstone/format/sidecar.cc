@@ -58,9 +58,9 @@ json parse_strict(std::string_view text, const std::string& path) {
   try {
     out = json::parse(text.begin(), text.end(), watch);
   } catch (const json::exception& error) {
-    throw file_fault(path, cat("not valid JSON: ", printable(error.what())), "JSON");
+    throw file_error(path, cat("not valid JSON: ", printable(error.what())), "JSON");
   }
-  if (!twice.empty()) throw file_fault(path, cat("key '", printable(twice), "' occurs twice"));
+  if (!twice.empty()) throw file_error(path, cat("key '", printable(twice), "' occurs twice"));
   return out;
 }
 
@@ -73,7 +73,7 @@ std::int64_t whole_number(const json& value, std::string_view key, const std::st
   const bool fits =
       value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= 0x7fffffffffffffffULL);
   if (!fits || value.get<std::int64_t>() < 0) {
-    throw file_fault(path, cat("'", key, "' is ", short_dump(value), ": expected an integer from 0 to 2^63-1"),
+    throw file_error(path, cat("'", key, "' is ", short_dump(value), ": expected an integer from 0 to 2^63-1"),
                      "an integer from 0 to 2^63-1", short_dump(value));
   }
   return value.get<std::int64_t>();
@@ -81,7 +81,7 @@ std::int64_t whole_number(const json& value, std::string_view key, const std::st
 
 Shape shape_of(const json& value, std::string_view key, const std::string& path) {
   if (!value.is_array() || value.size() > static_cast<std::size_t>(kMaxDims)) {
-    throw file_fault(path,
+    throw file_error(path,
                      cat("'", key, "' is ", short_dump(value), ": expected a list of up to ", kMaxDims, " integers"),
                      "a list of integers", short_dump(value));
   }
@@ -91,15 +91,15 @@ Shape shape_of(const json& value, std::string_view key, const std::string& path)
 }
 
 ReadHints hints_of(const json& object, const std::string& path, bool top) {
-  if (!object.is_object()) throw file_fault(path, cat("expected an object, found ", short_dump(object)), "an object");
+  if (!object.is_object()) throw file_error(path, cat("expected an object, found ", short_dump(object)), "an object");
   ReadHints out;
   for (const auto& [key, value] : object.items()) {
     if (key == "dtype") {
-      if (!value.is_string()) throw file_fault(path, cat("'dtype' is ", short_dump(value), ": expected a name"));
+      if (!value.is_string()) throw file_error(path, cat("'dtype' is ", short_dump(value), ": expected a name"));
       try {
         out.dtype = parse_dtype(value.get<std::string>());
       } catch (const Error& error) {
-        throw file_fault(path, printable(error.message()), "a dtype", short_dump(value));
+        throw file_error(path, printable(error.message()), "a dtype", short_dump(value));
       }
     } else if (key == "row_shape") {
       out.row_shape = shape_of(value, key, path);
@@ -110,14 +110,14 @@ ReadHints hints_of(const json& object, const std::string& path, bool top) {
     } else if (key == "order") {
       const std::string order = value.is_string() ? value.get<std::string>() : "";
       if (order != "C" && order != "F" && order != "c" && order != "f") {
-        throw file_fault(path, cat("'order' is ", short_dump(value), ": expected \"C\" or \"F\""), "\"C\" or \"F\"",
+        throw file_error(path, cat("'order' is ", short_dump(value), ": expected \"C\" or \"F\""), "\"C\" or \"F\"",
                          short_dump(value));
       }
       out.order = order == "F" || order == "f" ? ElementOrder::f : ElementOrder::c;
     } else if (!(top && key == "files")) {
       const std::vector<std::string> known{"dtype", "row_shape", "shape", "offset", "order", "files"};
       const std::string near = nearest(key, known);
-      throw file_fault(path,
+      throw file_error(path,
                        cat("unknown key '", printable(key), "'",
                            near.empty() ? "" : cat("; did you mean '", near, "'?"), " Known: ", join(known, ", ")),
                        join(known, ", "), key);
@@ -130,20 +130,20 @@ ReadHints hints_of(const json& object, const std::string& path, bool top) {
 
 std::string read_small_file(const std::string& path, std::int64_t limit) {
   struct stat before {};
-  if (::stat(path.c_str(), &before) != 0) throw system_fault(errno, path, "cannot open");
-  if (!S_ISREG(before.st_mode)) throw file_fault(path, "not a regular file", "a regular file");
+  if (::stat(path.c_str(), &before) != 0) throw errno_error(errno, path, "cannot open");
+  if (!S_ISREG(before.st_mode)) throw file_error(path, "not a regular file", "a regular file");
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd.get() < 0) throw system_fault(errno, path, "cannot open");
+  if (fd.get() < 0) throw errno_error(errno, path, "cannot open");
   std::string out;
   std::array<char, 16384> buffer{};
   for (;;) {
     const ssize_t n = ::read(fd.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw system_fault(errno, path, "cannot read");
+    if (n < 0) throw errno_error(errno, path, "cannot read");
     if (n == 0) return out;
     out.append(buffer.data(), static_cast<std::size_t>(n));
     if (static_cast<std::int64_t>(out.size()) > limit) {
-      throw file_fault(path, cat("larger than the limit of ", limit, " bytes"), cat("at most ", limit, " bytes"));
+      throw file_error(path, cat("larger than the limit of ", limit, " bytes"), cat("at most ", limit, " bytes"));
     }
   }
 }
@@ -154,7 +154,7 @@ Sidecar parse_sidecar(std::string_view text, const std::string& path) {
   out.path = path;
   out.hints = hints_of(root, path, true);
   if (const auto files = root.find("files"); files != root.end()) {
-    if (!files->is_object()) throw file_fault(path, cat("'files' is ", short_dump(*files), ": expected an object"));
+    if (!files->is_object()) throw file_error(path, cat("'files' is ", short_dump(*files), ": expected an object"));
     for (const auto& [name, value] : files->items()) out.files.emplace(name, hints_of(value, path, false));
   }
   return out;
@@ -165,7 +165,7 @@ std::optional<Sidecar> read_sidecar(const std::string& folder) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    throw system_fault(errno, path, "cannot look at it");
+    throw errno_error(errno, path, "cannot look at it");
   }
   return parse_sidecar(read_small_file(path, kMaxSidecar), path);
 }

@@ -96,8 +96,8 @@ void make_folders(const std::string& dir, Undo& undo) {
   }
   struct stat found {};
   if (::stat(dir.c_str(), &found) != 0)
-    throw system_fault(failed != 0 ? failed : errno, dir, "cannot make the directory");
-  if (!S_ISDIR(found.st_mode)) throw usage_fault(dir, "is not a directory", "a directory", "a file");
+    throw errno_error(failed != 0 ? failed : errno, dir, "cannot make the directory");
+  if (!S_ISDIR(found.st_mode)) throw file_usage_error(dir, "is not a directory", "a directory", "a file");
 }
 
 std::vector<std::string> files_of_marker(const std::string& marker) {
@@ -107,12 +107,12 @@ std::vector<std::string> files_of_marker(const std::string& marker) {
     const nlohmann::json root = nlohmann::json::parse(text);
     names = root.at("files").get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception& error) {
-    throw file_fault(marker, cat("does not list the files of an earlier write: ", printable(error.what())));
+    throw file_error(marker, cat("does not list the files of an earlier write: ", printable(error.what())));
   }
   for (const std::string& name : names) {
     if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
         name.find('\0') != std::string::npos) {
-      throw file_fault(marker, cat("lists ", in_quotes(name), ", which is no plain file name"), "plain file names",
+      throw file_error(marker, cat("lists ", in_quotes(name), ", which is no plain file name"), "plain file names",
                        name);
     }
   }
@@ -125,11 +125,11 @@ void make_room(const std::string& dir, bool replace) {
   if (there.empty()) return;
   const bool marked = std::find(there.begin(), there.end(), kMarkerName) != there.end();
   if (!replace || !marked) {
-    throw usage_fault(dir,
-                      cat("the directory is not empty: it holds ", in_quotes(there.front()),
-                          replace ? cat(", and no ", kMarkerName, " says that it was written here")
-                                  : std::string("; --replace removes what an earlier write left")),
-                      "an empty directory", cat(there.size(), " entries"));
+    throw file_usage_error(dir,
+                           cat("the directory is not empty: it holds ", in_quotes(there.front()),
+                               replace ? cat(", and no ", kMarkerName, " says that it was written here")
+                                       : std::string("; --replace removes what an earlier write left")),
+                           "an empty directory", cat(there.size(), " entries"));
   }
   const std::string marker = join_path(dir, kMarkerName);
   std::vector<std::string> own = files_of_marker(marker);
@@ -138,14 +138,14 @@ void make_room(const std::string& dir, bool replace) {
     return name == kMarkerName || std::binary_search(own.begin(), own.end(), name);
   });
   if (!there.empty()) {
-    throw usage_fault(dir,
-                      cat("holds files that no earlier write made: ", join_first(there, 5), "; nothing was removed"),
-                      "only files of an earlier write", cat(there.size(), " other entries"));
+    throw file_usage_error(
+        dir, cat("holds files that no earlier write made: ", join_first(there, 5), "; nothing was removed"),
+        "only files of an earlier write", cat(there.size(), " other entries"));
   }
   own.emplace_back(kMarkerName);  // last: while files are left, they stay listed
   for (const std::string& name : own) {
     const std::string path = join_path(dir, name);
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw system_fault(errno, path, "cannot remove");
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw errno_error(errno, path, "cannot remove");
   }
 }
 

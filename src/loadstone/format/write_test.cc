@@ -9,7 +9,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "loadstone/format/test_files.h"
+#include "tests/fakes/format_files.h"
 
 namespace loadstone {
 namespace {
