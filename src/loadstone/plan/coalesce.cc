@@ -139,6 +139,7 @@ ReadPattern read_pattern(const Piece& piece, const Box& sub, DType dtype, const 
   const double limit = cost.max_over_read * static_cast<double>(dtype.nbytes(sub.num_elems()));
   std::int64_t outer_reads = 1;
   for (const Level& level : runs.levels) outer_reads *= level.count;
+  if (outer_reads <= cost.exact_reads) return to_pattern(piece, sub, dtype, runs, 0);
 
   // Gaps grow from level to level (an outer gap contains an inner one), so the first level that is not worth merging
   // ends the search. A level of n runs saves n-1 requests and costs n-1 gaps: comparing one gap with one request

@@ -14,12 +14,13 @@ struct CostModel {
   double request_seconds = 1.5e-6;  ///< t_r / Q: fixed cost of one positional read
   double bytes_per_second = 8e9;    ///< b_p: stream rate of one process
   double max_over_read = 16.0;      ///< bytes read <= this many times the bytes needed, whatever is predicted
+  std::int64_t exact_reads = 128;   ///< up to so many reads of a piece are never merged over gaps (sharding R9)
   friend bool operator==(const CostModel&, const CostModel&) = default;
 };
 
 /// How a sub-box of a plain piece is read: `num_reads()` positional reads of `run_bytes` each, as an O(1) strided
 /// descriptor. Runs whose gaps are cheaper to read than to skip are merged; the bytes in those gaps are over-read.
-/// Example (G1): columns 0:16 of a (64, 128) f32 file are 64 runs of 64 B at stride 512; merged, one run of 32,320 B.
+/// Example: columns 0:16 of a (640, 128) f32 file are 640 runs of 64 B at stride 512; merged, one run of 327,232 B.
 struct ReadPattern {
   std::int64_t offset_bytes = 0;  ///< in the file, of the first byte
   std::int64_t run_bytes = 0;     ///< of one read

@@ -73,7 +73,7 @@ TEST(Coalesce, CountsTheRunsOfRowsInFortranOrder) {
   const Piece piece = block({n, 5, 7}, ElementOrder::f, 128);
   check("prod(trailing) runs of (hi-lo)*itemsize at stride n*itemsize", piece, {{20, 0, 0}, {50, 5, 7}}, kF4,
         exact_cost(), {128 + 80, 120, {35}, {400}});
-  check("below the break-even the span is read", piece, {{20, 0, 0}, {50, 5, 7}}, kF4, CostModel{},
+  check("below the break-even the span is read", piece, {{20, 0, 0}, {50, 5, 7}}, kF4, merging_cost(),
         {128 + 80, 34 * 400 + 120, {}, {}});
   check("whole files are one run in either order", piece, {{0, 0, 0}, {n, 5, 7}}, kF4, exact_cost(),
         {128, 14000, {}, {}});
@@ -89,10 +89,10 @@ TEST(Coalesce, ReadsEdgeChunksWithTheirStoredStrides) {
 }
 
 TEST(Coalesce, MergesRangesWhoseGapIsBelowTheLimit) {
-  const CostModel warm;  // a request costs as much as 12,000 bytes
+  const CostModel warm = merging_cost();  // a request costs as much as 12,000 bytes
   CostModel slow = warm;
   slow.request_seconds = 1;
-  const auto limited = [](double factor) { return CostModel{1, 1e9, factor}; };
+  const auto limited = [](double factor) { return CostModel{1, 1e9, factor, 0}; };
   check("G1: cheap gaps, one span", block({64, 128}), {{0, 0}, {64, 16}}, kF4, warm, {0, 32320, {}, {}});
   check("a gap of 12,000 bytes is not cheaper than a request", block({4, 3010}), {{0, 0}, {4, 10}}, kF4, warm,
         {0, 40, {4}, {12040}});
@@ -106,6 +106,15 @@ TEST(Coalesce, MergesRangesWhoseGapIsBelowTheLimit) {
         {0, 9 * 32 + 16, {4}, {128000}});
   check("free requests: nothing merges", block({64, 128}), {{0, 0}, {64, 127}}, kF4, exact_cost(),
         {0, 508, {64}, {512}});
+}
+
+// covers: sharding R9
+TEST(Coalesce, KeepsAFewReadsExact) {
+  const CostModel warm;
+  check("G1: 64 runs are read as they are", block({64, 128}), {{0, 0}, {64, 16}}, kF4, warm, {0, 64, {64}, {512}});
+  check("the most that stay exact", block({128, 128}), {{0, 0}, {128, 16}}, kF4, warm, {0, 64, {128}, {512}});
+  check("one more, and the gaps are read", block({129, 128}), {{0, 0}, {129, 16}}, kF4, warm,
+        {0, 128 * 512 + 64, {}, {}});
 }
 
 TEST(Coalesce, KeepsPackedTypesWhole) {
@@ -210,7 +219,7 @@ TEST(Coalesce, CoversExactlyTheElementsOfRandomBoxes) {
     const auto needed = bytes_of(piece, sub, 4);
     EXPECT_EQ(bytes_of(exact_pattern(piece, sub, kF4)), needed);
 
-    const CostModel cost{static_cast<double>(upto(60)), 1, 1 + static_cast<double>(upto(8)) / 2};
+    const CostModel cost{static_cast<double>(upto(60)), 1, 1 + static_cast<double>(upto(8)) / 2, upto(1) * 8};
     const ReadPattern merged = read_pattern(piece, sub, kF4, cost);
     const auto read = bytes_of(merged);
     EXPECT_TRUE(std::includes(read.begin(), read.end(), needed.begin(), needed.end()));

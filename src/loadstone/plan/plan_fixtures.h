@@ -106,6 +106,11 @@ inline Example golden(const std::string& name) {
 }
 
 /// No gap is ever worth reading.
+/// The default model, but for merging however few the reads are.
+inline CostModel merging_cost() {
+  return {.exact_reads = 0};
+}
+
 inline CostModel exact_cost() {
   return {.request_seconds = 0, .bytes_per_second = 1e9, .max_over_read = 1};
 }

@@ -94,15 +94,14 @@ TEST(Plan, ReadsTheByteRunsOfTheGoldenExamples) {
   EXPECT_EQ(device_runs("G14", 1), (Run{192, 6, 8}));
 }
 
-/// Bytes read by all processes together; with gaps read on purpose left out where the default model merges them.
+/// Bytes read by all processes together.
 std::int64_t bytes_read(const Example& example, Strategy strategy, const CostModel& cost) {
   std::int64_t sum = 0;
   for (std::int32_t p = 0; p < example.processes; ++p) {
     PlanOptions options = options_of(strategy, p);
     options.cost = cost;
     const Plan plan = example.plan(options);
-    const std::int64_t declared = strategy == Strategy::global ? 0 : plan.totals.over_read_bytes;
-    sum += plan.totals.bytes_read - declared;
+    sum += plan.totals.bytes_read;
     EXPECT_EQ(plan.totals.bytes_read,
               plan.totals.bytes_needed + plan.totals.over_read_bytes + plan.totals.duplicate_bytes);
   }
@@ -206,7 +205,7 @@ TEST(Plan, ChoosesByBytesReadThenMemoryThenPerProcess) {
 
   // Where gaps are cheap, two spans over nearly the whole file cost more than the file.
   PlanOptions warm = options_of(Strategy::automatic);
-  warm.cost = CostModel{};
+  warm.cost = merging_cost();
   const Plan whole = golden("G2").plan(warm);
   EXPECT_EQ(whole.strategy, Strategy::global);
   EXPECT_EQ(whole.totals.bytes_read, 32768);
