@@ -38,26 +38,26 @@ def parse_covers(text: str) -> list[tuple[str, str]] | None:
     for word in re.split(r"[\s,;]+", text.strip(" ,;.")):
         if word in GROUPS:
             group = word
-        elif group and re.fullmatch(r"[A-Z]{1,2}\d+", word):
+        elif group and re.fullmatch(r"[A-Z]{0,2}\d+", word):
             ids.append((group, word))
         else:
             return None
     return ids or None
 
 
-def comment_above(lines: list[str], number: int, mark: str) -> str:
-    """The covers text of the comment block that ends on the line above `number` (0-based), or ''."""
+def comment_above(lines: list[str], number: int, mark: str) -> list[str]:
+    """The covers texts of the comment block that ends on the line above `number` (0-based)."""
     block = []
     while number > 0 and lines[number - 1].strip().startswith(mark):
         number -= 1
         block.insert(0, lines[number].strip().removeprefix(mark).strip())
-    text = ""
+    texts: list[str] = []
     for line in block:
         if line.startswith("covers:"):
-            text += " " + line.removeprefix("covers:")
-        elif text.rstrip().endswith((",", ";")):
-            text += " " + line
-    return text
+            texts.append(line.removeprefix("covers:").strip())
+        elif texts and texts[-1].endswith((",", ";")):
+            texts[-1] += " " + line
+    return texts
 
 
 def cpp_tests(lines: list[str]) -> list[tuple[int, str]]:
@@ -94,16 +94,14 @@ def scan() -> tuple[Covered, list[str]]:
         tests = python_tests(text) if file.suffix == ".py" else cpp_tests(lines)
         used = 0
         for number, name in tests:
-            said = comment_above(lines, number, mark)
-            if not said:
-                continue
-            used += 1
-            ids = parse_covers(said)
-            if ids is None:
-                faults.append(f"{shown}:{number}: cannot read 'covers:{said}': write it as 'loading R11, R12; faults F9'")
-            for key in ids or []:
-                if (entry := f"`{shown}` {name}") not in covered[key]:
-                    covered[key].append(entry)
+            for said in comment_above(lines, number, mark):
+                used += 1
+                ids = parse_covers(said)
+                if ids is None:
+                    faults.append(f"{shown}:{number}: cannot read '{said}': write it as 'loading R11, R12; faults F9'")
+                for key in ids or []:
+                    if (entry := f"`{shown}` {name}") not in covered[key]:
+                        covered[key].append(entry)
         stated = sum(1 for line in lines if line.strip().startswith(f"{mark} covers:"))
         if stated > used:
             faults.append(f"{shown}: {stated} 'covers:' lines but only {used} stand directly above a test")

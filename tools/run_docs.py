@@ -7,7 +7,7 @@
 
 `…` in a stated output stands for anything, also for whole lines when it is alone on one. Blocks of one document run in
 order in one empty folder. Others (```sh, ```cmake) are not run. Names of documents may be given; `--write` puts what
-was printed into the document where it differs.
+was printed into the document where it differs or where `…` stands alone.
 """
 
 import os
@@ -39,7 +39,7 @@ def run(command: list[str] | str, folder: str) -> str:
     environment = dict(os.environ, PATH=f"{VENV}/bin:{os.environ['PATH']}", PYTHONWARNINGS="error")
     environment.pop("LOADSTONE_TRACE", None)
     done = subprocess.run(
-        command, shell=isinstance(command, str), cwd=folder, env=environment, text=True, timeout=300, check=False,
+        command, shell=isinstance(command, str), cwd=folder, env=environment, text=True, timeout=600, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     return done.stdout
@@ -80,9 +80,10 @@ def check_document(document: pathlib.Path, write: bool) -> tuple[int, list[str]]
     faults, ran = [], 0
 
     def compare(stated: str, printed: str, start: int, end: int, what: str) -> None:
+        if stated.strip() == "…" or not matches(stated, printed):
+            edits.append((start, end, printed))
         if matches(stated, printed):
             return
-        edits.append((start, end, printed))
         line = text.count("\n", 0, start) + 1
         faults.append(f"{document.relative_to(ROOT)}:{line}: {what}\n--- stated\n{stated}--- printed\n{printed}")
 
@@ -101,7 +102,8 @@ def check_document(document: pathlib.Path, write: bool) -> tuple[int, list[str]]
                 has_output = following is not None and following.group(1) == "text"
                 has_output = has_output and not text[block.end() : following.start()].strip()
                 stated = following.group(2) if has_output else ""
-                printed = run_cpp(body, folder) if language == "cpp" else run([str(VENV / "bin/python"), "-c", body], folder)
+                python = [str(VENV / "bin/python"), "-c", body]
+                printed = run_cpp(body, folder) if language == "cpp" else run(python, folder)
                 start, end = following.span(2) if has_output else (block.end(), block.end())
                 compare(stated, printed, start, end, f"{language} block prints something else")
     if write:

@@ -66,6 +66,7 @@ def test_check_layers_refuses_a_module_without_a_line(tmp_path: pathlib.Path, mo
         ("throw Interrupted();", ""),
         ('throw usage_error(cat("x"));', ""),
         ('throw error.with_prefix("x");', ""),
+        ("Error too_big() {}\nthrow too_big();", ""),
         ("catch (...) { throw; }", ""),
         ("// throw std::runtime_error\n", ""),
         ('say("throw 3");', ""),
@@ -91,7 +92,7 @@ def test_requirements_table_reads_covers_lines(tmp_path: pathlib.Path, monkeypat
         tmp_path,
         {
             "src/a_test.cc": "// covers: loading R11, R12; faults F9\nTEST(Reader, Continues) {}\n",
-            "tests/test_b.py": "import x\n\n\n# why\n# covers: sharding G1,\n#   G2\n@x.mark(\n    1)\ndef test_b():\n    pass\n",
+            "tests/test_b.py": "\n# why\n# covers: sharding G1,\n#   G2\n# covers: engines 10\n@x.mark(\n 1)\ndef test_b():\n    pass\n",
             "tests/test_c.py": "# covers: loading R1-R3\ndef test_c():\n    pass\n\n\n# covers: loading R4\nx = 3\n",
         },
     )
@@ -99,7 +100,7 @@ def test_requirements_table_reads_covers_lines(tmp_path: pathlib.Path, monkeypat
     monkeypatch.setattr(table, "ROOT", tmp_path)
     covered, faults = table.scan()
     assert covered["loading", "R12"] == covered["faults", "F9"] == ["`src/a_test.cc` Reader.Continues"]
-    assert covered["sharding", "G2"] == ["`tests/test_b.py` test_b"]
+    assert covered["sharding", "G2"] == covered["engines", "10"] == ["`tests/test_b.py` test_b"]
     assert len(faults) == 2
     assert "cannot read" in faults[0] and "only 1 stand directly above a test" in faults[1]
 
