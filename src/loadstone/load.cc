@@ -86,6 +86,7 @@ Verdict verify_all(const Placement& placement, const Catalog& catalog, const Rea
       merge_into(total, accuse_structure(placement, static_cast<std::int32_t>(a), differs));
       continue;
     }
+    options.process = placement.process;
     options.read = source_reader(catalog, index, sources);
     options.manifest = nullptr;
     if (manifest != nullptr) {
