@@ -50,7 +50,9 @@ std::unique_ptr<MadeArrays> random_arrays(std::uint32_t seed) {
     } else {
       MadeGrid grid;
       grid.chunk.push_back(1 + static_cast<std::int64_t>(random() % 5));
-      for (const std::int64_t extent : trailing) grid.chunk.push_back(1 + static_cast<std::int64_t>(random() % extent));
+      for (const std::int64_t extent : trailing) {
+        grid.chunk.push_back(1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(extent)));
+      }
       grid.order = order();
       grid.byte_order = byte_order();
       grid.encoded = random() % 2 == 0;
