@@ -14,6 +14,7 @@ namespace loadstone {
 namespace {
 
 using testing::exact_cost;
+using testing::merging_cost;
 
 Piece block(const Shape& shape, ElementOrder order = ElementOrder::c, std::int64_t offset = 0) {
   Piece piece;

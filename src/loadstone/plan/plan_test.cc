@@ -16,6 +16,7 @@ namespace loadstone {
 namespace {
 
 using testing::exact_cost;
+using testing::merging_cost;
 using testing::Example;
 using testing::golden;
 using testing::golden_examples;
