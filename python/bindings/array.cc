@@ -1,3 +1,5 @@
+#include <nanobind/stl/string.h>
+
 #include <cstring>
 
 #include "common.h"
@@ -295,8 +297,10 @@ void bind_array(nb::module_& m) {
              return v.view.shape()[0];
            })
       .def("__repr__", &repr)
-      .def("__reduce__",
-           [](const MemoryView&) -> nb::object { throw nb::type_error("cannot pickle 'MemoryView' object"); })
+      .def(
+          "__reduce__",
+          [](const MemoryView&) -> nb::object { throw nb::type_error("cannot pickle 'MemoryView' object"); },
+          nb::sig("def __reduce__(self) -> typing.NoReturn"))
       .def(
           "__array__",
           [](nb::object self, nb::object dtype, nb::object copy) {
@@ -304,7 +308,7 @@ void bind_array(nb::module_& m) {
           },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
           nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> "
-                  "numpy.ndarray[typing.Any, typing.Any]"),
+                  "numpy.typing.NDArray[typing.Any]"),
           "A NumPy array that shares the bytes. copy=True copies; copy=False raises ValueError when `dtype` needs one.")
       .def("__dlpack__", &to_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
            nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
@@ -321,7 +325,7 @@ void bind_array(nb::module_& m) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"), "(1, 0) for host memory.");
 
   m.def("view_array", &view_array, nb::arg("array"),
-        nb::sig("def view_array(array: numpy.ndarray[typing.Any, typing.Any]) -> MemoryView"),
+        nb::sig("def view_array(array: numpy.typing.NDArray[typing.Any]) -> MemoryView"),
         "A view of a NumPy array's own memory, which it keeps alive. ValueError when the elements cannot be used in "
         "place.");
 }

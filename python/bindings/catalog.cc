@@ -37,13 +37,7 @@ nb::list files_of(const Catalog& catalog) {
   return out;
 }
 
-nb::list texts(const std::vector<std::string>& values) {
-  nb::list out;
-  for (const std::string& value : values) out.append(path_str(value));
-  return out;
-}
-
-std::string utf8(nb::handle bytes) {
+std::string raw_bytes(nb::handle bytes) {
   const nb::bytes data(nb::cast<nb::bytes>(bytes));
   return {data.c_str(), data.size()};
 }
@@ -60,16 +54,16 @@ DiscoverOptions discover_options(nb::kwargs given) {
     if (order != "C" && order != "F") throw usage_error("order is 'C' or 'F', found '" + order + "'");
     options.hints.order = order == "C" ? ElementOrder::c : ElementOrder::f;
   }
-  if (has("arrays")) options.hints.arrays = nb::cast<std::vector<std::string>>(given["arrays"]);
+  if (has("arrays")) options.hints.arrays = bytes_of(nb::cast<std::vector<nb::str>>(given["arrays"]));
   if (has("format")) options.format = nb::cast<std::string>(given["format"]);
   if (has("raw")) options.raw = nb::cast<bool>(given["raw"]);
-  if (has("files_from")) options.files_from = utf8(given["files_from"]);
+  if (has("files_from")) options.files_from = raw_bytes(given["files_from"]);
   if (has("allow_gaps")) options.allow_gaps = nb::cast<bool>(given["allow_gaps"]);
   if (has("keep_order")) options.keep_order = nb::cast<bool>(given["keep_order"]);
   if (has("expect_files")) options.expect_files = nb::cast<std::int64_t>(given["expect_files"]);
   if (has("expect_rows")) options.expect_rows = nb::cast<std::int64_t>(given["expect_rows"]);
   if (has("mixed_formats")) options.mixed_formats = nb::cast<bool>(given["mixed_formats"]);
-  if (has("name")) options.name = nb::cast<std::string>(given["name"]);
+  if (has("name")) options.name = bytes_of(nb::cast<nb::str>(given["name"]));
   return options;
 }
 
@@ -77,7 +71,7 @@ std::shared_ptr<Catalog> open_paths(const std::vector<nb::bytes>& paths, int thr
                                     nb::kwargs given) {
   DiscoverOptions options = discover_options(std::move(given));
   std::vector<std::string> names;
-  for (const nb::bytes& path : paths) names.push_back(utf8(path));
+  for (const nb::bytes& path : paths) names.push_back(raw_bytes(path));
   Session session(std::move(progress));
   options.cancel = session.cancel();
   options.progress = session.progress();
@@ -95,7 +89,7 @@ std::vector<nb::str> write(nb::bytes dir, nb::object shape, const std::string& d
   options.seed = seed;
   options.format = format;
   options.replace = replace;
-  const std::string where = utf8(dir);
+  const std::string where = raw_bytes(dir);
   Session session(std::move(progress));
   options.cancel = session.cancel();
   options.progress = session.progress();
@@ -181,11 +175,11 @@ void bind_catalog(nb::module_& m) {
           },
           "Bytes of all arrays in memory.")
       .def_prop_ro(
-          "notes", [](const Catalog& c) { return texts(c.notes); }, nb::sig("def notes(self) -> list[str]"),
+          "notes", [](const Catalog& c) { return path_strs(c.notes); }, nb::sig("def notes(self) -> list[str]"),
           "What a person should know, such as holes that were accepted.")
       .def_prop_ro(
-          "left_out", [](const Catalog& c) { return texts(c.left_out); }, nb::sig("def left_out(self) -> list[str]"),
-          "Files seen and not used, with the reason.")
+          "left_out", [](const Catalog& c) { return path_strs(c.left_out); },
+          nb::sig("def left_out(self) -> list[str]"), "Files seen and not used, with the reason.")
       .def_prop_ro(
           "completeness_checked", [](const Catalog& c) { return c.completeness_checked; },
           "True if a missing last file would have been noticed (expect_files, expect_rows or -of-N names).")
@@ -201,8 +195,8 @@ void bind_catalog(nb::module_& m) {
           nb::sig("def counters(self) -> dict[str, int]"), "What discovery cost: opens, read_calls, bytes_read.")
       .def(
           "index_of",
-          [](const Catalog& c, std::optional<std::string> name) {
-            if (name) return c.index_of(*name);
+          [](const Catalog& c, std::optional<nb::str> name) {
+            if (name) return c.index_of(bytes_of(*name));
             only(c);
             return std::int64_t{0};
           },
@@ -226,12 +220,12 @@ void bind_catalog(nb::module_& m) {
           "_repr_html_", [](nb::object self) { return helper("_html", "catalog")(self); },
           nb::sig("def _repr_html_(self) -> str"));
 
-  m.def("open_paths", &open_paths, nb::arg("paths"), nb::arg("threads"), nb::arg("progress"), nb::arg("options"),
+  m.def("open_paths", &open_paths, nb::arg("paths"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("options"),
         nb::sig("def open_paths(paths: list[bytes], threads: int, progress: typing.Any, **options: typing.Any) -> "
                 "Catalog"));
   m.def(
       "write_dataset", &write, nb::arg("dir"), nb::arg("shape"), nb::arg("dtype"), nb::arg("shards"), nb::arg("uneven"),
-      nb::arg("seed"), nb::arg("format"), nb::arg("replace"), nb::arg("threads"), nb::arg("progress"),
+      nb::arg("seed"), nb::arg("format"), nb::arg("replace"), nb::arg("threads"), nb::arg("progress").none(),
       nb::sig("def write_dataset(dir: bytes, shape: int | typing.Sequence[int], dtype: str, shards: int, uneven: bool, "
               "seed: int, format: str, replace: bool, threads: int, progress: typing.Any) -> list[str]"));
 }

@@ -15,26 +15,39 @@ nb::object numpy_dtype(DType dtype) {
   return helper("_dtypes", "to_numpy")(to_string(dtype).c_str());
 }
 
+bool is_integer(nb::handle object) {
+  // Arrays have __index__, too, and raise in it.
+  return PyIndex_Check(object.ptr()) != 0 && PyBool_Check(object.ptr()) == 0 && !nb::hasattr(object, "__len__");
+}
+
+namespace {
+
+std::int64_t integer_from(nb::handle object, std::string_view what) {
+  const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow != 0) throw usage_error(cat(what, " ", nb::repr(object).c_str(), " does not fit in 64 bits"));
+  if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return value;
+}
+
+}  // namespace
+
 Dims dims_from(nb::handle object, std::string_view what) {
-  const auto one = [&](nb::handle item) {
-    if (PyIndex_Check(item.ptr()) == 0 || PyBool_Check(item.ptr()) != 0) {
-      throw usage_error(cat(what, " ", nb::repr(object).c_str(), " is not a list of integers"));
-    }
-    const nb::object number = nb::steal(PyNumber_Index(item.ptr()));
-    if (!number.is_valid()) throw nb::python_error();
-    const long long value = PyLong_AsLongLong(number.ptr());
-    if (value == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-    return static_cast<std::int64_t>(value);
+  const auto refuse = [&] {
+    return usage_error(cat(what, " ", nb::repr(object).c_str(), " is not a list of integers"));
   };
   Dims out;
-  if (PyIndex_Check(object.ptr()) != 0) {
-    out.push_back(one(object));
-    return out;
+  if (is_integer(object)) {
+    out.push_back(integer_from(object, what));
+  } else {
+    if (is_string(object) || !nb::hasattr(object, "__iter__")) throw refuse();
+    for (const nb::handle item : object) {
+      if (!is_integer(item)) throw refuse();
+      out.push_back(integer_from(item, what));
+    }
   }
-  if (nb::isinstance<nb::str>(object) || !nb::hasattr(object, "__iter__")) {
-    throw usage_error(cat(what, " ", nb::repr(object).c_str(), " is not a list of integers"));
-  }
-  for (const nb::handle item : object) out.push_back(one(item));
   for (const std::int64_t value : out) {
     if (value < 0) throw usage_error(cat(what, " ", to_string(out), " has a negative entry"));
   }
@@ -57,6 +70,25 @@ nb::str path_str(std::string_view bytes) {
   PyObject* text = PyUnicode_DecodeFSDefaultAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size()));
   if (text == nullptr) throw nb::python_error();
   return nb::steal<nb::str>(text);
+}
+
+std::vector<std::string> bytes_of(const std::vector<nb::str>& texts) {
+  std::vector<std::string> out;
+  for (const nb::str& text : texts) out.push_back(bytes_of(text));
+  return out;
+}
+
+nb::list path_strs(const std::vector<std::string>& texts) {
+  nb::list out;
+  for (const std::string& text : texts) out.append(path_str(text));
+  return out;
+}
+
+std::string bytes_of(nb::str text) {
+  const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(text.ptr()));
+  if (!encoded.is_valid()) throw nb::python_error();
+  const nb::bytes bytes(encoded);
+  return {bytes.c_str(), bytes.size()};
 }
 
 nb::tuple slices_from(const Box& box, const std::vector<bool>& whole) {

@@ -69,12 +69,19 @@ nb::tuple tuple_from(const Dims& dims);
 nb::tuple tuple_from(const Box& box);
 /// Bytes of a path or a message as str; bytes that are not UTF-8 become surrogate escapes.
 nb::str path_str(std::string_view bytes);
+/// The bytes of a name as path_str gave it.
+std::string bytes_of(nb::str text);
 /// The box as slices, `slice(None)` where whole.
 nb::tuple slices_from(const Box& box, const std::vector<bool>& whole);
 /// Which dimensions `sharding` leaves whole, for arrays of this shape.
 std::vector<bool> whole_dims(const Sharding& sharding, const Shape& shape, const Box& box);
 
 bool is_string(nb::handle object);
+/// An int, or what converts to one; no bool and no array.
+bool is_integer(nb::handle object);
+/// Names as bytes; text of any bytes as str.
+std::vector<std::string> bytes_of(const std::vector<nb::str>& texts);
+nb::list path_strs(const std::vector<std::string>& texts);
 std::string text_of(nb::handle object);
 /// (id, process, memory kind, ordinal) of another library's device.
 using DeviceRow = std::tuple<std::int64_t, std::int32_t, std::int32_t, std::int32_t>;

@@ -1,6 +1,7 @@
 #include "common.h"
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
+#include "loadstone/base/text.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -127,12 +128,11 @@ std::vector<BoundPlacement> load_arrays(std::shared_ptr<Catalog> catalog, const 
 }
 
 /// A placement made of buffers that another library holds: shard k of `positions` holds views[k].
-BoundPlacement placement_of(const std::string& name, const std::string& dtype, nb::object shape,
-                            const Sharding& sharding, const std::vector<std::int64_t>& positions,
-                            const std::vector<MemoryView>& views) {
+BoundPlacement placement_of(nb::str name, const std::string& dtype, nb::object shape, const Sharding& sharding,
+                            const std::vector<std::int64_t>& positions, const std::vector<MemoryView>& views) {
   Placement placement;
   const Shape dims = dims_from(shape, "shape");
-  placement.arrays.push_back({name, parse_dtype(dtype).dtype, dims, sharding});
+  placement.arrays.push_back({bytes_of(name), parse_dtype(dtype).dtype, dims, sharding});
   const std::vector<Shard> shards = sharding.shards(dims, positions);
   for (std::size_t k = 0; k < shards.size(); ++k) {
     View view = views[k].view;
@@ -150,11 +150,10 @@ BoundPlacement placement_of(const std::string& name, const std::string& dtype, n
   return {std::move(placement), nullptr, nullptr};
 }
 
-std::shared_ptr<Verdict> verify_placement(const BoundPlacement& held, std::shared_ptr<Catalog> catalog,
-                                          const std::string& name, const Manifest* manifest, int threads,
-                                          nb::object progress) {
+std::shared_ptr<Verdict> verify_placement(const BoundPlacement& held, std::shared_ptr<Catalog> catalog, nb::str name,
+                                          const Manifest* manifest, int threads, nb::object progress) {
   Placement placement = held.placement;
-  for (PlacedArray& array : placement.arrays) array.name = name;
+  for (PlacedArray& array : placement.arrays) array.name = bytes_of(name);
   Session session(std::move(progress));
   CheckOptions options;
   options.manifest = manifest;
@@ -196,8 +195,8 @@ nb::list shards_of(const BoundPlacement& self) {
 std::string repr(const BoundPlacement& self) {
   const PlacedArray& array = self.placement.arrays.front();
   std::string out =
-      cat("Placement(", array.name, ", shape=", to_string(array.shape), ", dtype=", to_string(array.dtype), ", ",
-          self.placement.shards.size(), self.placement.shards.size() == 1 ? " shard" : " shards");
+      cat("Placement(", printable(array.name), ", shape=", to_string(array.shape), ", dtype=", to_string(array.dtype),
+          ", ", self.placement.shards.size(), self.placement.shards.size() == 1 ? " shard" : " shards");
   if (self.verdict) out += self.verdict->ok() ? ", verified" : ", NOT VERIFIED";
   return out + ")";
 }
@@ -242,7 +241,7 @@ void bind_load(nb::module_& m) {
            })
       .def(
           "numpy", [](nb::object self) { return helper("_dtypes", "as_array")(self.attr("_assemble")()); },
-          nb::sig("def numpy(self) -> numpy.ndarray[typing.Any, typing.Any]"),
+          nb::sig("def numpy(self) -> numpy.typing.NDArray[typing.Any]"),
           "The whole array in fresh memory. ValueError when this process's shards do not cover it.")
       .def("__repr__", &repr)
       .def(

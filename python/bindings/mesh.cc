@@ -23,7 +23,7 @@ namespace {
 void flatten(nb::handle object, std::vector<std::string>& out) {
   if (is_string(object)) {
     out.push_back(text_of(object));
-  } else if (PyIndex_Check(object.ptr()) != 0 && PyBool_Check(object.ptr()) == 0) {
+  } else if (is_integer(object)) {
     out.push_back(text_of(nb::steal(PyNumber_Index(object.ptr()))));
   } else if (nb::hasattr(object, "tolist")) {
     flatten(object.attr("tolist")(), out);
@@ -65,8 +65,8 @@ namespace {
 /// None: all on process 0. An int: that many devices a process, in mesh order. A list: the process of each device.
 void set_processes(std::vector<Device>& devices, nb::handle processes) {
   if (processes.is_none()) return;
-  if (PyIndex_Check(processes.ptr()) != 0) {
-    const auto each = nb::cast<std::int64_t>(processes);
+  if (is_integer(processes)) {
+    const std::int64_t each = dims_from(processes, "processes")[0];
     if (each < 1) throw usage_error(cat("processes=", each, " devices each: expected at least 1"));
     for (std::size_t k = 0; k < devices.size(); ++k) {
       devices[k].process = static_cast<std::int32_t>(static_cast<std::int64_t>(k) / each);

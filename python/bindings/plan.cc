@@ -46,7 +46,7 @@ std::string svg_of(const BoundPlan& self, std::int64_t which) {
   const PlannedArray& array = self.plan.arrays.at(static_cast<std::size_t>(which));
   const ArrayEntry& entry = self.catalog->arrays[static_cast<std::size_t>(array.catalog_index)];
   SvgOptions options;
-  options.title = array.name + " " + to_string(array.shape);
+  options.title = printable(array.name) + " " + to_string(array.shape);
   if (!entry.tiling.scalar()) options.row_bounds = &entry.tiling.row_bounds();
   return draw_svg(array.sharding, array.shape, options);
 }
@@ -109,7 +109,7 @@ void bind_plan(nb::module_& m) {
           },
           "Their shardings.")
       .def_prop_ro(
-          "notes", [](const BoundPlan& p) { return p.plan.notes; },
+          "notes", [](const BoundPlan& p) { return path_strs(p.plan.notes); }, nb::sig("def notes(self) -> list[str]"),
           "What a person should know: idle devices, uneven tiles, over-read.")
       .def_prop_ro(
           "fingerprint", [](const BoundPlan& p) { return fingerprint(*p.catalog, p.plan); },

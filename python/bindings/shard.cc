@@ -202,7 +202,7 @@ void bind_shard(nb::module_& m) {
       .def_static(
           "row_tiles",
           [](nb::object devices, std::int64_t over_decompose) {
-            return Sharding::row_tiles(PyIndex_Check(devices.ptr()) != 0
+            return Sharding::row_tiles(is_integer(devices)
                                            ? Mesh::of_cpus({"device"}, dims_from(devices, "devices")).devices()
                                            : devices_from(devices),
                                        over_decompose);

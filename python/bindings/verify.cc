@@ -1,4 +1,5 @@
 #include "common.h"
+#include "loadstone/base/text.h"
 #include "loadstone/verify/manifest.h"
 #include "loadstone/verify/verdict.h"
 
@@ -84,7 +85,9 @@ void bind_verdict(nb::module_& m) {
           "level", [](const LevelResult& l) { return std::string(to_string(l.level)); }, "Such as 'L2 device'.")
       .def_ro("ran", &LevelResult::ran, "False if it was skipped; `note` says why.")
       .def_ro("ok", &LevelResult::ok, "False if it found something wrong.")
-      .def_ro("note", &LevelResult::note, "What it covered or why it did not run.")
+      .def_prop_ro(
+          "note", [](const LevelResult& l) { return path_str(l.note); }, nb::sig("def note(self) -> str"),
+          "What it covered or why it did not run.")
       .def_ro("bytes", &LevelResult::bytes, "Bytes looked at.");
 
   nb::class_<Verdict>(m, "Verdict",
@@ -92,7 +95,9 @@ void bind_verdict(nb::module_& m) {
       .def_prop_ro("ok", &Verdict::ok, "True if every level that ran passed.")
       .def_ro("levels", &Verdict::levels, "L0 structure, L1 source, L2 device, L3 replicas.")
       .def_ro("accusations", &Verdict::accusations, "All accused devices.")
-      .def_ro("hints", &Verdict::hints, "Likely causes.")
+      .def_prop_ro(
+          "hints", [](const Verdict& v) { return path_strs(v.hints); }, nb::sig("def hints(self) -> list[str]"),
+          "Likely causes.")
       .def_ro("shards", &Verdict::shards, "Shards looked at.")
       .def_ro("bytes_verified", &Verdict::bytes_verified, "Bytes looked at.")
       .def_ro("seconds", &Verdict::seconds, "Time it took.")
@@ -127,8 +132,9 @@ void bind_verify(nb::module_& m) {
           "digest", [](const ManifestArray& a) { return to_string(a.digest); },
           "PD61 of the whole array, two lanes of 16 hex digits.")
       .def_ro("rows_per_block", &ManifestArray::rows_per_block, "Rows of each block that has a digest of its own.")
-      .def("__repr__",
-           [](const ManifestArray& a) { return "ManifestArray(" + a.name + ", " + to_string(a.digest) + ")"; });
+      .def("__repr__", [](const ManifestArray& a) {
+        return "ManifestArray(" + printable(a.name) + ", " + to_string(a.digest) + ")";
+      });
 
   nb::class_<Manifest>(m, "Manifest",
                        "Digests of the arrays of a data set. Names no file: the same arrays in other files pass.")
@@ -158,16 +164,17 @@ void bind_verify(nb::module_& m) {
       .def("__repr__", [](const Manifest& x) {
         std::string names;
         for (const ManifestArray& array : x.arrays)
-          names += (names.empty() ? "" : ", ") + array.name + ": " + to_string(array.digest);
+          names += (names.empty() ? "" : ", ") + printable(array.name) + ": " + to_string(array.digest);
         return "Manifest(" + names + ")";
       });
 
   m.def(
       "digest_arrays",
-      [](const Catalog& catalog, const std::vector<std::string>& names, int threads, nb::object progress) {
+      [](const Catalog& catalog, const std::vector<nb::str>& names, int threads, nb::object progress) {
+        const std::vector<std::string> wanted = bytes_of(names);
         Session session(std::move(progress));
         const ProgressFn report = session.progress();
-        return session.run([&] { return digest(catalog, names, threads, report, session.cancel()); });
+        return session.run([&] { return digest(catalog, wanted, threads, report, session.cancel()); });
       },
       nb::arg("catalog"), nb::arg("names"), nb::arg("threads"), nb::arg("progress").none());
 }

@@ -17,12 +17,11 @@ _NUMPY = frozenset(
 
 def to_numpy(name: str) -> np.dtype[Any]:
     """The type with loadstone's name; UsageError when neither NumPy nor ml_dtypes has it."""
-    if name in _NUMPY:
-        return np.dtype(name)
-    scalar = getattr(ml_dtypes, name, None)
+    scalar: Any = name if name in _NUMPY else getattr(ml_dtypes, name, None)
     if scalar is None:
         raise UsageError(f"neither NumPy nor ml_dtypes has a type for {name}")
-    return np.dtype(scalar)
+    dtype: np.dtype[Any] = np.dtype(scalar)
+    return dtype
 
 
 def from_numpy(dtype: np.dtype[Any]) -> str:

@@ -72,19 +72,25 @@ class PlacementError(RuntimeError):
         self.verdict = verdict
 
 
+_BY_ERRNO: dict[int, type[ResourceError]] = {
+    _errno.ENOENT: MissingFileError,
+    _errno.EACCES: AccessError,
+    _errno.EPERM: AccessError,
+}
+
+
 def make(kind: str, message: str, errno: int, file: str, expected: str, found: str) -> BaseException:
     """The exception for an error of the C++ library."""
     error: UsageError | DataError | ResourceError | InternalError
     if kind == "system":
-        resource = ResourceError
-        if errno == _errno.ENOENT:
-            resource = MissingFileError
-        elif errno in (_errno.EACCES, _errno.EPERM):
-            resource = AccessError
-        error = resource(message, errno, file)
+        error = _BY_ERRNO.get(errno, ResourceError)(message, errno, file)
+    elif kind == "usage":
+        error = UsageError(message)
+    elif kind == "data":
+        error = DataError(message)
     else:
-        error = {"usage": UsageError, "data": DataError}.get(kind, InternalError)(message)
-        error.file = file
+        error = InternalError(message)
+    error.file = file
     error.expected = expected
     error.found = found
     return error

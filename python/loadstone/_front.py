@@ -58,11 +58,10 @@ def open(  # noqa: A001 - the first arrow
         DataError: a file that is not what it claims; holes, strays, unequal dtypes or shapes. `.file`, `.expected`, `.found`.
         ResourceError: a path that is missing (MissingFileError) or may not be read (AccessError).
     """
-    one = isinstance(paths, (str, bytes, os.PathLike))
-    names = [os.fsencode(path) for path in ([paths] if one else paths)]  # type: ignore[union-attr]
+    several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     arrays = [] if array is None else [array] if isinstance(array, str) else list(array)
     return _core.open_paths(
-        names,
+        [os.fsencode(path) for path in several],
         threads,
         callback_of(progress),
         arrays=arrays,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,10 +18,10 @@ def callback_of(progress: bool | Callback | None) -> Callback | None:
         return None
     if progress is True:
         try:
-            import tqdm.auto
+            bar = importlib.import_module("tqdm.auto").tqdm
         except ImportError:
             return _line if sys.stderr.isatty() else None
-        return _Tqdm(tqdm.auto.tqdm)
+        return _Tqdm(bar)
     if not callable(progress):
         raise TypeError(f"progress: expected a bool or a callable, found {type(progress).__name__}")
     return progress

@@ -4,6 +4,9 @@ import errno
 import os
 import pathlib
 import pickle
+import subprocess
+import sys
+import tempfile
 
 import loadstone as ls
 import numpy as np
@@ -40,14 +43,28 @@ def test_missing_paths(tmp_path: pathlib.Path) -> None:
         ls.open(str(tmp_path / "*.npy"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_permissions(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.npy"
-    np.save(path, np.arange(3))
-    path.chmod(0)
-    with pytest.raises(PermissionError) as caught:
-        ls.open(path)
-    assert isinstance(caught.value, ls.AccessError) and caught.value.errno == errno.EACCES
+AS_NOBODY = """
+import errno, os, sys
+import loadstone as ls
+if os.geteuid() == 0:
+    os.setuid(65534)  # root may read everything
+try:
+    ls.open(sys.argv[1])
+except PermissionError as error:
+    assert isinstance(error, ls.AccessError) and error.errno == errno.EACCES and error.filename == sys.argv[1], error
+else:
+    sys.exit("opened")
+"""
+
+
+def test_permissions() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = pathlib.Path(folder) / "a.npy"
+        np.save(path, np.arange(3))
+        path.chmod(0)
+        ran = subprocess.run([sys.executable, "-c", AS_NOBODY, str(path)], capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
 
 
 def test_permission_errors_have_the_right_type() -> None:

@@ -128,6 +128,8 @@ def test_some_arrays_are_shipped() -> None:
     assert len(shipped()) >= 5
 
 
+# NumPy says that files of Python 2 are slow to open.
+@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")
 @pytest.mark.parametrize("path", shipped(), ids=lambda p: p.name)
 # covers: loading N1
 def test_shipped_arrays(path: pathlib.Path) -> None:

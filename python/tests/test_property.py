@@ -53,7 +53,11 @@ class Case:
             save_raw(directory, self.array, bounds, endian if dtype.itemsize > 1 and dtype.kind != "c" else "<", order)
             if dtype.kind == "c":
                 code = name
-            self.ds = ls.open(directory, raw=True, dtype=code, row_shape=shape[1:], order=order)
+            if 0 in shape[1:]:  # rows of no bytes cannot be counted
+                (directory / "shard_0000.bin").write_bytes(b"")
+                self.ds = ls.open(directory / "shard_0000.bin", raw=True, dtype=code, shape=shape, order=order)
+            else:
+                self.ds = ls.open(directory, raw=True, dtype=code, row_shape=shape[1:], order=order)
         else:
             save_npy(directory, self.array, bounds, order, endian)
             self.ds = ls.open(directory)

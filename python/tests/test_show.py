@@ -17,7 +17,7 @@ def ds(tmp_path: pathlib.Path) -> ls.Catalog:
     folder = tmp_path / "weights <b>"
     folder.mkdir()
     save_npy(folder, np.zeros((8, 6), np.float32), [0, 3, 8])
-    return ls.open(folder)
+    return ls.open(folder, name="weights <b>")
 
 
 def well_formed(text: str) -> None:

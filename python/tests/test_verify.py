@@ -86,7 +86,7 @@ def test_f11_sign_of_zero(tmp_path: pathlib.Path) -> None:
     held(placement, 1)[1] = -0.0
     found = accused(placement, ds)
     assert list(found) == [1] and found[1].first_index == (3,)
-    assert (found[1].expected_bits, found[1].found_bits) == ("00000000", "80000000")
+    assert (found[1].expected_bits, found[1].found_bits) == ("0x00000000", "0x80000000")
 
 
 # covers: faults F2
