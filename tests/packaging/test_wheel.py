@@ -29,7 +29,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
     run(
         *(sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-build-isolation", "--no-deps"),
-        *("-C", f"build-dir={folder / 'build'}", "-w", folder / "dist", ROOT),
+        # As ./dev build compiles it, so that the compiler cache serves.
+        *("-C", "cmake.define.LOADSTONE_WERROR=ON", "-C", f"build-dir={folder / 'build'}", "-w", folder / "dist", ROOT),
         env=environment,
     )
     (built,) = (folder / "dist").glob("loadstone-*.whl")
