@@ -76,6 +76,9 @@ int run(Session& session) {
   ::getrlimit(RLIMIT_NOFILE, &files);
   report.check("open files", true, cat("limit ", files.rlim_cur));
   for (const Format* format : all_formats()) report.check(cat("format ", format->name), true, "built in");
+  for (const char* name : {"safetensors", "zarr", "hdf5", "parquet", "arrow"}) {
+    if (find_format(name) == nullptr) report.check(cat("format ", name), false, "not in this build");
+  }
   for (const ExecutorEntry* executor : all_executors()) {
     const std::string reason = executor->available();
     report.check(cat("executor ", executor->name), reason.empty(), reason.empty() ? "can run here" : reason);

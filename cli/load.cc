@@ -142,7 +142,8 @@ int run(Session& session) {
     if (!session.text.ends_with('\n')) session.text += '\n';
   }
   describe(session, catalog, result);
-  if (result.verdict && report_verdict(session, *result.verdict) != kGood) return kVerificationFailed;
+  if (result.verdict && report_verdict(session, *result.verdict, catalog, result.placement) != kGood)
+    return kVerificationFailed;
 
   throw_if_requested(session.cancel);
   dumps.write(result.placement, session.cancel, session.progress.function());

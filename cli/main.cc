@@ -105,8 +105,9 @@ int run(Run& run, const std::vector<std::string>& words) {
   session.cancel = &cancel_token();
   const int code = verb->run(session);
   session.progress.clear();
+  for (const std::string& note : session.notes) say_note(note);
   write_stdout(run.json ? json_line(run.verb, code == kGood, std::move(session.json)) : session.text);
-  if (code == kVerificationFailed) say_error("verification failed");
+  if (code == kVerificationFailed) say_error(session.failure);
   return code;
 }
 

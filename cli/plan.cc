@@ -46,7 +46,7 @@ int run(Session& session) {
     if (!entry.tiling.scalar()) svg.row_bounds = &entry.tiling.row_bounds();
     write_output(*o.svg, draw_svg(array.sharding, array.shape, svg));
     session.json["svg"] = json_text(*o.svg);
-    say_note(cat("picture in '", printable(*o.svg), "'"));
+    session.notes.push_back(cat("picture in '", printable(*o.svg), "'"));
   }
   return kGood;
 }

@@ -43,8 +43,8 @@ Catalog open_catalog(Session& session, Trace* trace, bool tell_notes) {
   session.progress.clear();
   check_format_options(session.options, catalog);
   if (!tell_notes) return catalog;
-  for (const std::string& note : catalog.notes) say_note(note);
-  if (!catalog.left_out.empty()) say_note(cat("left out: ", join_first(catalog.left_out, 5)));
+  session.notes = catalog.notes;
+  if (!catalog.left_out.empty()) session.notes.push_back(cat("left out: ", join_first(catalog.left_out, 5)));
   return catalog;
 }
 
@@ -61,19 +61,67 @@ std::string array_line(const ArrayEntry& array) {
              format_bytes(array.nbytes()));
 }
 
-int report_verdict(Session& session, const Verdict& verdict) {
-  session.json["verdict"] = Json::parse(to_json(verdict));
+namespace {
+
+/// What is wrong at the source is wrong in files and on devices: which.
+struct Damaged {
+  std::vector<std::string> files, places;
+  Json devices = Json::array();
+};
+
+Damaged damaged_by(const Accusation& accusation, const Catalog& catalog, const Placement& placement) {
+  Damaged out;
+  const auto is_accused = [&](const auto& array) { return array.name == accusation.array; };
+  const auto entry = std::find_if(catalog.arrays.begin(), catalog.arrays.end(), is_accused);
+  if (entry == catalog.arrays.end() || accusation.expected_box.ndim() != entry->shape.size()) return out;
+  entry->tiling.for_each_overlap(accusation.expected_box, entry->dtype, [&](const Piece& piece) {
+    std::string path = piece.file < 0 ? "" : catalog.files.path(piece.file);
+    if (!path.empty() && (out.files.empty() || out.files.back() != path)) out.files.push_back(std::move(path));
+    return true;
+  });
+  for (const PlacedShard& shard : placement.shards) {
+    if (!is_accused(placement.arrays[static_cast<std::size_t>(shard.array)])) continue;
+    if (!overlaps(shard.shard.box, accusation.expected_box)) continue;
+    out.places.push_back(to_string(shard.shard.device));
+    out.devices.push_back(json_device(shard.shard.device));
+  }
+  return out;
+}
+
+}  // namespace
+
+int report_verdict(Session& session, const Verdict& verdict, const Catalog& catalog, const Placement& placement) {
+  constexpr std::size_t kShown = 5;
+  Json json = Json::parse(to_json(verdict));
   std::string words = to_string(verdict);
   while (words.ends_with('\n')) words.pop_back();
   session.line(words);
-  if (verdict.ok()) return kGood;
-  std::string message = "verification failed";
-  if (!verdict.accusations.empty()) {
-    message += cat(": ", to_string(verdict.accusations.front()));
-    if (const std::size_t others = verdict.accusations.size() - 1; others > 0) message += cat(" and ", others, " more");
+  std::string first;
+  for (std::size_t a = 0; a < verdict.accusations.size(); ++a) {
+    const Accusation& accusation = verdict.accusations[a];
+    std::string culprit;
+    if (accusation.level == Level::source) {
+      const Damaged damaged = damaged_by(accusation, catalog, placement);
+      Json& at = json["accusations"][a];
+      at["files"] = Json::array();
+      std::vector<std::string> names;
+      for (const std::string& file : damaged.files) {
+        at["files"].push_back(json_text(file));
+        names.push_back(cat("'", printable(file), "'"));
+      }
+      at["devices"] = damaged.devices;
+      culprit = cat("rows of ", join_first(names, kShown), ", held by ", join_first(damaged.places, kShown));
+      session.line(cat("  ", to_string(accusation.expected_box), ": ", culprit));
+    }
+    if (a == 0) first = cat(to_string(accusation), culprit.empty() ? "" : ": ", culprit);
   }
+  session.json["verdict"] = std::move(json);
+  if (verdict.ok()) return kGood;
+  const std::size_t others = verdict.accusations.empty() ? 0 : verdict.accusations.size() - 1;
+  session.failure = cat("verification failed", first.empty() ? "" : ": ", first,
+                        others > 0 ? cat(" and ", others, " more") : std::string());
   session.json["error"] = {{"kind", "verification"},
-                           {"message", json_text(message)},
+                           {"message", json_text(session.failure)},
                            {"file", nullptr},
                            {"expected", nullptr},
                            {"found", nullptr}};

@@ -20,6 +20,8 @@ struct Session {
   ProgressLine progress;
   std::string text;
   Json json = Json::object();
+  std::string failure;             ///< of a verification, for stderr
+  std::vector<std::string> notes;  ///< told on stderr once the work is done, not before an error
 
   void line(const std::string& words) { text += words + "\n"; }
 };
@@ -41,13 +43,15 @@ std::unique_ptr<Arguments> make_arguments(const Verb& verb, Options& options);
 /// Long option names of a verb, with the dashes, sorted.
 std::vector<std::string> option_names(const Verb& verb);
 
-/// Discovers the data set of PATH as the options say. Notes of the catalog go to stderr, unless the verb prints them.
+/// Discovers the data set of PATH as the options say. Notes of the catalog become the session's, unless the verb prints
+/// them.
 Catalog open_catalog(Session& session, Trace* trace = nullptr, bool tell_notes = true);
 /// {"name", "format", "shape", "dtype", "bytes"}
 Json json_array(const ArrayEntry& array);
 /// "weights: (400000, 1024) float32, 1.64 GB"
 std::string array_line(const ArrayEntry& array);
-/// Adds the verdict's levels and accusations to the session; kVerificationFailed when it is not ok.
-int report_verdict(Session& session, const Verdict& verdict);
+/// Adds the verdict's levels and accusations to the session, and for damaged rows the files they come from and the
+/// devices that hold them. kVerificationFailed when it is not ok.
+int report_verdict(Session& session, const Verdict& verdict, const Catalog& catalog, const Placement& placement);
 
 }  // namespace loadstone::cli

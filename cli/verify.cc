@@ -51,7 +51,7 @@ int run(Session& session) {
   }
   session.json["arrays"] = std::move(arrays);
   session.json["manifest"] = o.manifest ? Json(json_text(*o.manifest)) : Json();
-  return report_verdict(session, *result.verdict);
+  return report_verdict(session, *result.verdict, catalog, result.placement);
 }
 
 }  // namespace

@@ -174,7 +174,8 @@ def unix_socket(folder: Path) -> None:
     here = os.getcwd()
     os.chdir(folder)  # names of sockets are short
     try:
-        socket.socket(socket.AF_UNIX).bind("s1.npy")
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind("s1.npy")
     finally:
         os.chdir(here)
 
@@ -191,7 +192,7 @@ def list_file(*lines: str) -> dict[str, bytes]:
 COUNTED = np.concatenate([F4[:1] + i for i in range(12)])
 
 SET_VALUES = [
-    value("set-widths-mixed", {"s08.npy": npy(F4[:2]), "s9.npy": npy(F4[2:4]), "s10.npy": npy(F4[4:])}, F4),
+    value("set-widths-mixed", {"s1.npy": npy(F4[:2]), "s02.npy": npy(F4[2:4]), "s003.npy": npy(F4[4:])}, F4),
     value("set-one-based", {"s1.npy": npy(F4[:3]), "s2.npy": npy(F4[3:])}, F4),
     value("set-one-file", {"only.npy": npy(F4)}, F4),
     value("set-natural-order-of-a-scan", LIST_OF_12, COUNTED),
@@ -221,7 +222,7 @@ SET_ERRORS = [
     error("set-of-n-totals-differ", {"m-00000-of-00002.npy": npy(F4), "m-00001-of-00003.npy": npy(F4)},
           ["of-00002|of-00003|00003|total"]),
     error("set-of-n-last-missing", {"m-1-of-3.npy": npy(F4), "m-2-of-3.npy": npy(F4)}, ["3", "missing|incomplete|expected"]),
-    error("set-list-as-the-shell-sorts", LIST_OF_12, ["s10.npy", "s2.npy", "quote|keep-order"],
+    error("set-list-as-the-shell-sorts", LIST_OF_12, ["s11.npy", "s2.npy", "quote", "--keep-order"],
           *[f"input/{name}" for name in sorted(LIST_OF_12)], code=2),
     error("set-listed-twice", PAIR, ["s0.npy", "twice"], "input/s0.npy", "input/s0.npy", code=2),
     error("set-path-missing", {}, ["nowhere", "no such|not found"], "nowhere", code=4),
