@@ -161,44 +161,16 @@ void bind_shards(nb::module_& m) {
       });
 }
 
-}  // namespace
-
-void bind_shard(nb::module_& m) {
-  bind_shards(m);
-
-  nb::class_<Drawing>(m, "Drawing", "A picture of which device holds which box: text, and SVG in a notebook.")
-      .def_prop_ro(
-          "text", [](const Drawing& d) { return d.text; }, "For a terminal.")
-      .def_prop_ro(
-          "svg", [](const Drawing& d) { return d.svg; }, "A standalone SVG document.")
-      .def("__str__", [](const Drawing& d) { return d.text; })
-      .def("__repr__", [](const Drawing& d) { return d.text; })
-      .def("_repr_svg_", [](const Drawing& d) { return d.svg; });
-
-  nb::class_<Sharding>(
-      m, "Sharding",
-      "Which box of an array each device of a mesh holds. Serves arrays of any shape.\n\n"
-      "`spec` has an entry for each dimension: None (not split), an axis name, or a tuple of names of which the first "
-      "varies\nslowest; missing entries mean not split. A tuple, a jax.sharding.PartitionSpec or text such as "
-      "'x,-,y+z'. "
-      "A dimension\nthat does not divide over its axes is refused, or with uneven='ceil' cut into tiles of ceil(size / "
-      "n) "
-      "of which the\nlast may be short or empty.")
-      .def(
-          "__init__",
-          [](Sharding* self, const Mesh& mesh, nb::object spec, const std::string& uneven) {
-            new (self) Sharding(mesh, spec_from(spec), uneven_from(uneven));
-          },
-          nb::arg("mesh"), nb::arg("spec").none(), nb::arg("uneven") = "error",
-          nb::sig("def __init__(self, mesh: Mesh, spec: typing.Any, uneven: str = 'error') -> None"))
-      .def_static(
-          "single",
-          [](const std::string& device) {
-            const std::vector<Device> devices = parse_devices(device);
-            if (devices.size() != 1) throw usage_error(cat("'", device, "' is not one device"));
-            return Sharding::single(devices.front());
-          },
-          nb::arg("device") = "cpu:0", "The whole array on one device.")
+// The shardings that are no mesh and spec.
+void bind_forms(nb::class_<Sharding>& c) {
+  c.def_static(
+       "single",
+       [](const std::string& device) {
+         const std::vector<Device> devices = parse_devices(device);
+         if (devices.size() != 1) throw usage_error(cat("'", device, "' is not one device"));
+         return Sharding::single(devices.front());
+       },
+       nb::arg("device") = "cpu:0", "The whole array on one device.")
       .def_static(
           "row_tiles",
           [](nb::object devices, std::int64_t over_decompose) {
@@ -247,8 +219,12 @@ void bind_shard(nb::module_& m) {
           nb::sig("def from_boxes(devices: typing.Any, shape: typing.Sequence[int], boxes: "
                   "typing.Sequence[typing.Sequence[tuple[int, int]]]) -> Sharding"),
           "One box of (begin, end) pairs for each device, for arrays of `shape` only. ValueError when boxes leave the "
-          "shape or do not\ncover it.")
-      .def_prop_ro("kind", &kind_of, "'named' (mesh and spec), 'row_tiles' or 'boxes'.")
+          "shape or do not\ncover it.");
+}
+
+// What a sharding says of arrays of a shape.
+void bind_queries(nb::class_<Sharding>& c) {
+  c.def_prop_ro("kind", &kind_of, "'named' (mesh and spec), 'row_tiles' or 'boxes'.")
       .def_prop_ro(
           "mesh", [](const Sharding& s) { return s.mesh(); }, "The mesh; 1-D for row_tiles and boxes.")
       .def_prop_ro(
@@ -293,15 +269,19 @@ void bind_shard(nb::module_& m) {
           },
           nb::arg("other"), nb::arg("shape"),
           nb::sig("def same_placement(self, other: Sharding, shape: int | typing.Sequence[int]) -> bool"),
-          "True if both place arrays of this shape alike: ('x',) and ('x', None) do.")
-      .def(
-          "num_addressable",
-          [](const Sharding& s, nb::object shape, std::int32_t process) {
-            return tuple_from(num_addressable(s, dims_from(shape, "shape"), process));
-          },
-          nb::arg("shape"), nb::arg("process") = 0,
-          nb::sig("def num_addressable(self, shape: int | typing.Sequence[int], process: int = 0) -> tuple[int, ...]"),
-          "Sum of the lengths of the process's distinct intervals on each dimension.")
+          "True if both place arrays of this shape alike: ('x',) and ('x', None) do.");
+}
+
+// What processes need to know of each other.
+void bind_process_helpers(nb::class_<Sharding>& c) {
+  c.def(
+       "num_addressable",
+       [](const Sharding& s, nb::object shape, std::int32_t process) {
+         return tuple_from(num_addressable(s, dims_from(shape, "shape"), process));
+       },
+       nb::arg("shape"), nb::arg("process") = 0,
+       nb::sig("def num_addressable(self, shape: int | typing.Sequence[int], process: int = 0) -> tuple[int, ...]"),
+       "Sum of the lengths of the process's distinct intervals on each dimension.")
       .def(
           "process_index_and_count",
           [](const Sharding& s, nb::object shape, int dim, std::int32_t process) -> nb::object {
@@ -326,10 +306,45 @@ void bind_shard(nb::module_& m) {
       .def(
           "load_groups", [](const Sharding& s, nb::object shape) { return load_groups(s, dims_from(shape, "shape")); },
           nb::arg("shape"), nb::sig("def load_groups(self, shape: int | typing.Sequence[int]) -> list[list[int]]"),
-          "Groups of processes that need the same data.")
-      .def("draw", &draw, nb::arg("shape"), nb::arg("width") = 100, nb::arg("title") = "",
-           nb::sig("def draw(self, shape: int | typing.Sequence[int], width: int = 100, title: str = '') -> Drawing"),
-           "A picture for an array of this shape: text on a terminal (at most `width` columns), SVG in a notebook.")
+          "Groups of processes that need the same data.");
+}
+
+}  // namespace
+
+void bind_shard(nb::module_& m) {
+  bind_shards(m);
+
+  nb::class_<Drawing>(m, "Drawing", "A picture of which device holds which box: text, and SVG in a notebook.")
+      .def_prop_ro(
+          "text", [](const Drawing& d) { return d.text; }, "For a terminal.")
+      .def_prop_ro(
+          "svg", [](const Drawing& d) { return d.svg; }, "A standalone SVG document.")
+      .def("__str__", [](const Drawing& d) { return d.text; })
+      .def("__repr__", [](const Drawing& d) { return d.text; })
+      .def("_repr_svg_", [](const Drawing& d) { return d.svg; });
+
+  nb::class_<Sharding> c(
+      m, "Sharding",
+      "Which box of an array each device of a mesh holds. Serves arrays of any shape.\n\n"
+      "`spec` has an entry for each dimension: None (not split), an axis name, or a tuple of names of which the first "
+      "varies\nslowest; missing entries mean not split. A tuple, a jax.sharding.PartitionSpec or text such as "
+      "'x,-,y+z'. "
+      "A dimension\nthat does not divide over its axes is refused, or with uneven='ceil' cut into tiles of ceil(size / "
+      "n) "
+      "of which the\nlast may be short or empty.");
+  c.def(
+      "__init__",
+      [](Sharding* self, const Mesh& mesh, nb::object spec, const std::string& uneven) {
+        new (self) Sharding(mesh, spec_from(spec), uneven_from(uneven));
+      },
+      nb::arg("mesh"), nb::arg("spec").none(), nb::arg("uneven") = "error",
+      nb::sig("def __init__(self, mesh: Mesh, spec: typing.Any, uneven: str = 'error') -> None"));
+  bind_forms(c);
+  bind_queries(c);
+  bind_process_helpers(c);
+  c.def("draw", &draw, nb::arg("shape"), nb::arg("width") = 100, nb::arg("title") = "",
+        nb::sig("def draw(self, shape: int | typing.Sequence[int], width: int = 100, title: str = '') -> Drawing"),
+        "A picture for an array of this shape: text on a terminal (at most `width` columns), SVG in a notebook.")
       .def(
           "__eq__",
           [](const Sharding& a, nb::handle b) -> nb::object {
