@@ -42,7 +42,8 @@ def run(command: list[str] | str, folder: str) -> str:
         command, shell=isinstance(command, str), cwd=folder, env=environment, text=True, timeout=600, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    return done.stdout
+    ended_badly = done.returncode != 0 and not isinstance(command, str)
+    return done.stdout + (f"(exit status {done.returncode})\n" if ended_badly else "")
 
 
 def run_cpp(text: str, folder: str) -> str:
