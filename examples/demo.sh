@@ -20,14 +20,14 @@ say 'What is in there? Only the headers are read'
 run loadstone inspect shards
 
 say 'Who would get what on a mesh of 2 x 4 devices? Nothing is read yet'
-run loadstone plan shards --mesh x=2,y=4 --spec x,y --explain
+run loadstone plan shards --expect-files 9 --mesh x=2,y=4 --spec x,y --explain
 
 say 'Load it over eight CPU devices and prove every byte'
-run loadstone load shards --mesh x=2,y=4 --spec x,y --verify
+run loadstone load shards --expect-files 9 --mesh x=2,y=4 --spec x,y --verify
 
-say 'A manifest binds the array, not the files: it can be checked anywhere'
-run loadstone digest shards --output manifest.json
-run loadstone verify shards --manifest manifest.json --mesh x=2,y=4 --spec y,x
+say 'A manifest binds the array, not its files: here it proves another sharding of it'
+run loadstone digest shards --expect-files 9 --output manifest.json
+run loadstone verify shards --expect-files 9 --manifest manifest.json --mesh x=2,y=4 --spec y,x
 
 say 'The same directory as a jax.Array over eight host devices'
 run python "$here/jax_load.py" shards

@@ -23,7 +23,8 @@ def main(directory: str) -> None:
     sharding = NamedSharding(mesh, P("x", "y"))
 
     array = ls.jax.load(catalog, sharding)
-    print(type(array).__name__, array.shape, array.dtype, "on", len(array.sharding.device_set), "devices")
+    assert isinstance(array, jax.Array)
+    print("jax.Array", array.shape, array.dtype, "on", len(array.sharding.device_set), "devices")
     for shard in array.addressable_shards:
         print(f"  {shard.device}: {shard.index}")
 

@@ -51,7 +51,7 @@ def main(directory: pathlib.Path) -> None:
     table = read_table(weights_file())
     print(f"table: {table.shape} {table.dtype}, {table.nbytes} bytes")
     write_shards(table, directory)
-    catalog = ls.open(directory)
+    catalog = ls.open(directory, name="word_embeddings")
 
     print("words over 8 devices:")
     words = ls.Mesh({"model": 8})
