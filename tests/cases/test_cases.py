@@ -80,7 +80,7 @@ def inspect_command(command: str) -> str:
 
 
 def expected_files(listed: list[str]) -> list[str]:
-    """"s0.npy ... s899.npy, by number" stands for all of them."""
+    """ "s0.npy ... s899.npy, by number" stands for all of them."""
     if len(listed) == 1 and (found := re.fullmatch(r"s0\.npy \.\.\. s(\d+)\.npy, by number", listed[0])):
         return [f"s{i}.npy" for i in range(int(found[1]) + 1)]
     return listed
