@@ -16,10 +16,10 @@ namespace loadstone {
 namespace {
 
 using testing::exact_cost;
-using testing::merging_cost;
 using testing::Example;
 using testing::golden;
 using testing::golden_examples;
+using testing::merging_cost;
 using testing::one_file;
 using testing::stack;
 
