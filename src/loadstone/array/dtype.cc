@@ -127,8 +127,8 @@ DiskType parse_dtype(std::string_view text) {
   std::vector<std::string> known;
   for (std::size_t i = 0; i < kFirstAlias; ++i) known.emplace_back(kNamed[i].name);
   const std::string near = nearest(text, known);
-  throw usage_error(cat("unknown dtype '", text, "'", near.empty() ? "" : cat("; did you mean '", near, "'?"),
-                        " Known: ", join(known, ", ")));
+  throw usage_error(cat("unknown dtype '", text, "'", near.empty() ? "" : cat(", did you mean '", near, "'"),
+                        "; known: ", join(known, ", ")));
 }
 
 std::string explain_typestr(std::string_view typestr) {

@@ -300,8 +300,8 @@ std::int64_t Catalog::index_of(std::string_view name) const {
   }
   const std::string near = nearest(name, known);
   throw usage_error(cat("no array named '", printable(name), "'",
-                        near.empty() ? "" : cat("; did you mean '", near, "'?"),
-                        " The data set has: ", join_first(known, 20)));
+                        near.empty() ? "" : cat(", did you mean '", near, "'"),
+                        "; the data set has: ", join_first(known, 20)));
 }
 
 const ArrayEntry& Catalog::array(std::string_view name) const {

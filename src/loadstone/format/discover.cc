@@ -32,7 +32,7 @@ const Format* forced_format(const DiscoverOptions& options) {
   for (const Format* each : all_formats()) known.emplace_back(each->name);
   const std::string near = nearest(name, known);
   throw usage_error(cat("unknown format '", printable(name), "'",
-                        near.empty() ? "" : cat("; did you mean '", near, "'?"), " Known: ", join(known, ", ")));
+                        near.empty() ? "" : cat(", did you mean '", near, "'"), "; known: ", join(known, ", ")));
 }
 
 Sidecars read_sidecars(const std::vector<std::string>& paths) {

@@ -118,8 +118,8 @@ ReadHints hints_of(const json& object, const std::string& path, bool top) {
       const std::vector<std::string> known{"dtype", "row_shape", "shape", "offset", "order", "files"};
       const std::string near = nearest(key, known);
       throw file_error(path,
-                       cat("unknown key '", printable(key), "'",
-                           near.empty() ? "" : cat("; did you mean '", near, "'?"), " Known: ", join(known, ", ")),
+                       cat("unknown key '", printable(key), "'", near.empty() ? "" : cat(", did you mean '", near, "'"),
+                           "; known: ", join(known, ", ")),
                        join(known, ", "), key);
     }
   }
