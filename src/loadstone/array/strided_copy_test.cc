@@ -50,7 +50,8 @@ Side make_side(const Dims& extents, const std::vector<int>& order, std::int64_t 
   side.strides = Dims::filled(extents.size(), 0);
   std::int64_t step = itemsize;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    if (random() % 4 == 0) step += static_cast<std::int64_t>(random() % 3) * itemsize + (random() % 2);
+    if (random() % 4 == 0)
+      step += static_cast<std::int64_t>(random() % 3) * itemsize + static_cast<std::int64_t>(random() % 2);
     if (broadcast && random() % 4 == 0) continue;
     side.strides[*it] = step;
     step *= std::max<std::int64_t>(extents[*it], 1);
