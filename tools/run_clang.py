@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs clang 14 over every file of compile_commands.json: `run_clang.py syntax|tidy BUILD_DIR [NAME PART…]`.
+"""Runs clang 14 over the sources in BUILD_DIR/compile_commands.json: `run_clang.py syntax|tidy BUILD_DIR… [NAME PART…]`.
 
-syntax: clang++ -fsyntax-only -Werror with the same flags, tests included. tidy: clang-tidy with .clang-tidy, tests
-excluded. A file whose command, content and headers have not changed since it last passed is not looked at again.
+tidy: clang-tidy with .clang-tidy on all but tests; it reports the compiler's warnings, too. syntax: clang++ -fsyntax-only
+-Werror on the rest, the tests. A file whose command, content and headers have not changed since it last passed is not
+looked at again.
 """
 
 import concurrent.futures
@@ -59,17 +60,23 @@ def check(entry: dict[str, str], mode: str, common: str, stamps: pathlib.Path) -
 
 
 def main() -> int:
-    mode, build, only = sys.argv[1], pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:]
-    entries = json.loads((build / "compile_commands.json").read_text())
-    if mode == "tidy":
-        entries = [e for e in entries if not e["file"].endswith("_test.cc") and not e["file"].startswith(str(build))]
-    entries = list({e["file"]: e for e in entries if not only or any(part in e["file"] for part in only)}.values())
-    stamps = build / "clang"
-    stamps.mkdir(exist_ok=True)
+    mode, words = sys.argv[1], sys.argv[2:]
+    builds = [pathlib.Path(word) for word in words if (pathlib.Path(word) / "compile_commands.json").exists()]
+    only = [word for word in words if pathlib.Path(word) not in builds]
+    entries: dict[str, dict[str, str]] = {}
+    for build in builds:
+        for entry in json.loads((build / "compile_commands.json").read_text()):
+            file = entry["file"]
+            ours = file.startswith(f"{ROOT}/") and not file.startswith(f"{ROOT}/build/")
+            wanted = file.endswith("_test.cc") == (mode == "syntax") and (not only or any(part in file for part in only))
+            if ours and wanted:
+                entries.setdefault(file, entry)
+    stamps = ROOT / "build/clang"
+    stamps.mkdir(parents=True, exist_ok=True)
     common = headers_digest()
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for name, said in pool.map(lambda e: check(e, mode, common, stamps), entries):
+        for name, said in pool.map(lambda entry: check(entry, mode, common, stamps), entries.values()):
             if said:
                 bad += 1
                 print(f"{name}:\n{said}")
