@@ -18,6 +18,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
+FOLDERS = ("src", "cli", "python", "tests", "bench", "examples")
+
 
 def clang_arguments(entry: dict[str, str]) -> list[str]:
     """The flags of the entry that clang has, too: defines, includes, language, warnings."""
@@ -67,7 +69,7 @@ def main() -> int:
     for build in builds:
         for entry in json.loads((build / "compile_commands.json").read_text()):
             file = entry["file"]
-            ours = file.startswith(f"{ROOT}/") and not file.startswith(f"{ROOT}/build/")
+            ours = file.startswith(tuple(f"{ROOT}/{folder}/" for folder in FOLDERS))
             wanted = file.endswith("_test.cc") == (mode == "syntax") and (not only or any(part in file for part in only))
             if ours and wanted:
                 entries.setdefault(file, entry)
