@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable
 
 from loadstone._core import Catalog, Placement, Plan, Sharding, Verdict
@@ -30,9 +31,23 @@ def catalog(ds: Catalog) -> str:
     return _table(("array", "format", "shape", "dtype", "bytes", "files"), rows) + (f"<ul>{notes}</ul>" if notes else "")
 
 
+def _smallest_shape(value: Sharding) -> tuple[int, ...] | None:
+    """The smallest shape with one element in every shard; None for boxes, which carry a shape of their own."""
+    if value.kind == "row_tiles":
+        return (value.num_devices,)
+    if value.kind != "named":
+        return None
+    axes = value.mesh.shape
+    return tuple(
+        math.prod(axes[name] for name in ((entry,) if isinstance(entry, str) else entry or ())) for entry in value.spec
+    )
+
+
 def sharding(value: Sharding) -> str:
     rows = [(name, size) for name, size in value.mesh.shape.items()]
-    return _pre(repr(value)) + _table(("axis", "devices"), rows)
+    shape = _smallest_shape(value)
+    picture = "" if shape is None else value.draw(shape, title="one element in each shard")._repr_svg_()
+    return _pre(repr(value)) + _table(("axis", "devices"), rows) + picture
 
 
 def plan(value: Plan) -> str:

@@ -38,6 +38,12 @@ def test_mesh_and_sharding() -> None:
     sharding = ls.Sharding(mesh, ("x", None), uneven="ceil")
     assert repr(sharding) == f"Sharding({mesh!r}, P('x', None), uneven='ceil')"
     well_formed(sharding._repr_html_())
+    tiles, folded, whole = ls.Sharding.row_tiles(3), ls.Sharding(mesh, (("x", "y"), None)), ls.Sharding(mesh, ())
+    for other in (sharding, tiles, folded, whole, ls.Sharding.single()):
+        page = other._repr_html_()
+        well_formed(page)
+        assert "<svg" in page and "one element in each shard" in page
+    assert "[2:3, :]: d2 cpu:2 process 0" in folded._repr_html_()
     assert repr(ls.Sharding.row_tiles(3)) == "Sharding.row_tiles(3 devices)"
     shard = ls.Sharding(mesh, ("x", "y")).shards((4, 8))[5]
     assert repr(shard) == "Shard(cpu:5, id=5, process=1, index=[2:4, 2:4], replica_id=0)"
