@@ -1,0 +1,147 @@
+#include "loadstone/format/arrow/plugin.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "loadstone/base/cat.h"
+#include "loadstone/base/error.h"
+
+namespace loadstone {
+
+namespace {
+
+constexpr const char* kPlugin = "libloadstone_arrow.so";
+constexpr const char* kCure = "install pyarrow " LOADSTONE_ARROW_MAJOR
+                              ".x into the environment of loadstone (pip install 'pyarrow==" LOADSTONE_ARROW_MAJOR
+                              ".*'), or name its folder in LOADSTONE_ARROW_DIR";
+
+std::string folder_of(std::string_view path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string_view::npos ? "." : std::string(path.substr(0, slash));
+}
+
+/// The folder of the program, links resolved, and of the library that holds this code (the program again when linked
+/// into it).
+std::vector<std::string> own_folders() {
+  std::vector<std::string> out;
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&arrow_plugin_report), &info) != 0 && info.dli_fname != nullptr) {
+    out.push_back(folder_of(info.dli_fname));
+  }
+  std::string program(PATH_MAX, '\0');
+  const ssize_t length = readlink("/proc/self/exe", program.data(), program.size());
+  if (length > 0) out.push_back(folder_of(std::string_view(program).substr(0, static_cast<std::size_t>(length))));
+  return out;
+}
+
+void add_matches(const std::string& pattern, std::vector<std::string>& out) {
+  glob_t found{};
+  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
+  }
+  globfree(&found);
+}
+
+/// Where the plugin may be: beside the library, in a build tree, in the package that belongs to the command.
+std::vector<std::string> plugin_candidates() {
+  std::vector<std::string> out;
+  for (const std::string& folder : own_folders()) {
+    for (const char* relative : {"/", "/lib/", "/../", "/../lib/"}) out.push_back(cat(folder, relative, kPlugin));
+    add_matches(cat(folder, "/../lib/python3*/site-packages/loadstone/lib/", kPlugin), out);
+  }
+  return out;
+}
+
+/// Arrow's own libraries, when the plugin's RPATH does not lead to them.
+std::vector<std::string> arrow_folders() {
+  std::vector<std::string> out;
+  if (const char* named = std::getenv("LOADSTONE_ARROW_DIR"); named != nullptr && *named != '\0')
+    out.emplace_back(named);
+  for (const std::string& folder : own_folders()) {
+    add_matches(cat(folder, "/../../pyarrow"), out);
+    add_matches(cat(folder, "/../lib/python3*/site-packages/pyarrow"), out);
+  }
+  return out;
+}
+
+/// Loads libarrow and libparquet from one of the folders; they stay. What fails here shows when the plugin is opened.
+void load_arrow() {
+  for (const std::string& folder : arrow_folders()) {
+    const std::string suffix = ".so." LOADSTONE_ARROW_MAJOR "00";
+    if (dlopen(cat(folder, "/libarrow", suffix).c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr &&
+        dlopen(cat(folder, "/libparquet", suffix).c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) {
+      return;
+    }
+  }
+}
+
+struct Opened {
+  const ArrowPlugin* plugin = nullptr;
+  std::string reason;
+};
+
+Opened open_plugin() {
+  Opened out;
+  std::string found;
+  for (const std::string& path : plugin_candidates()) {
+    if (access(path.c_str(), R_OK) == 0) {
+      found = path;
+      break;
+    }
+  }
+  if (found.empty()) {
+    out.reason = cat("this build of loadstone has no ", kPlugin, " (it is built when pyarrow is there at build time)");
+    return out;
+  }
+  void* library = dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    load_arrow();
+    library = dlopen(found.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) {
+    const char* said = dlerror();
+    out.reason = cat(said == nullptr ? "its library cannot be opened" : said, "; ", kCure);
+    return out;
+  }
+  const auto entry = reinterpret_cast<ArrowPluginEntry>(dlsym(library, kArrowPluginEntry));
+  const ArrowPlugin* plugin = entry == nullptr ? nullptr : entry();
+  if (plugin == nullptr || plugin->abi != kArrowPluginAbi) {
+    out.reason = cat("'", found, "' belongs to another version of loadstone");
+    return out;
+  }
+  out.plugin = plugin;
+  return out;
+}
+
+const Opened& opened() {
+  static const Opened kOpened = open_plugin();
+  return kOpened;
+}
+
+}  // namespace
+
+const ArrowPlugin& arrow_plugin() {
+  const Opened& found = opened();
+  if (found.plugin == nullptr) {
+    throw Error(ErrorKind::system, cat("Parquet is read through Arrow, which is not there: ", found.reason));
+  }
+  return *found.plugin;
+}
+
+std::string arrow_plugin_report() {
+  try {
+    const Opened& found = opened();
+    return found.plugin == nullptr ? found.reason : cat("Arrow ", found.plugin->version());
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace loadstone
