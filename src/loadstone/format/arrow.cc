@@ -176,6 +176,11 @@ Chunk chunk_of(const Batch& batch, const ArrowField& field, std::size_t node, st
   return out;
 }
 
+/// Why a column that is well formed makes no array. Fatal only when it was asked for.
+struct Refusal {
+  std::string why;
+};
+
 /// Reads the offsets of a list column and demands equal lengths. The length of the lists, and the first value.
 template <typename Offset>
 std::pair<std::int64_t, std::int64_t> regular_lists(ByteSource& source, const Chunk& chunk, std::string_view name) {
@@ -205,11 +210,6 @@ std::pair<std::int64_t, std::int64_t> regular_lists(ByteSource& source, const Ch
   if (first < 0) throw data_error(cat("column ", in_quotes(name), " has a negative offset"));
   return {length, first};
 }
-
-/// Why a column that is well formed makes no array. Fatal only when it was asked for.
-struct Refusal {
-  std::string why;
-};
 
 /// Where the column's elements begin in its data buffer, and the shape of a row; nulls and lists are checked.
 struct Values {
