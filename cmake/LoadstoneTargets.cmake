@@ -30,6 +30,16 @@ function(loadstone_add_module name)
   set_property(GLOBAL APPEND PROPERTY LOADSTONE_MODULES loadstone_${name})
 endfunction()
 
+# loadstone_link_library(format zstd lz4): links system libraries, found by name, to a module and to the shared library.
+function(loadstone_link_library module)
+  foreach(name IN LISTS ARGN)
+    string(TOUPPER "LOADSTONE_${name}_LIBRARY" variable)
+    find_library(${variable} ${name} REQUIRED)
+    target_link_libraries(loadstone_${module} PUBLIC "${${variable}}")
+    set_property(GLOBAL APPEND PROPERTY LOADSTONE_LIBRARIES "${${variable}}")
+  endforeach()
+endfunction()
+
 # loadstone_add_table(format Format npy raw): adds npy.cc and raw.cc to the module `format` and generates the table
 # behind all_formats(): pointers to the constants npy_format, raw_format of type Format, in this order.
 function(loadstone_add_table module type)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
-from loadstone_cli import BINARY, Result, files_in
+from loadstone_cli import BINARY, Result, environment, files_in
 
 ARCHIVE = Path(__file__).with_name("inputs.tar.gz")
 TIME_LIMIT = 20
-IN_THIS_BUILD = {"npy", "raw", "set", "mesh"}
+IN_THIS_BUILD = {"npy", "parquet", "raw", "set", "mesh"}
 # Options that say where the data goes, not what it is: taken out for `inspect`.
 WITH_VALUE = {"--dump", "--dump-each", "--mesh", "--spec", "--devices", "--uneven", "--strategy", "--over-decompose"}
 WITHOUT_VALUE = {"--verify", "--explain"}
@@ -55,7 +55,13 @@ def run(command: str, world: Path, case: Path, verb: str = "load", cwd: str | No
         case.chmod(0o777)
         words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
     done = subprocess.run(
-        words, cwd=cwd or case, capture_output=True, timeout=TIME_LIMIT, stdin=subprocess.DEVNULL, check=False
+        words,
+        cwd=cwd or case,
+        capture_output=True,
+        timeout=TIME_LIMIT,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        env=environment(),
     )
     return Result(done.returncode, done.stdout, done.stderr.decode(errors="backslashreplace"))
 

@@ -1,5 +1,6 @@
 """Runs the loadstone binary for the tests of the command line."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -24,6 +25,16 @@ def find_binary() -> Path:
 
 
 BINARY = find_binary()
+
+
+def environment() -> dict[str, str]:
+    """With it a copy of the binary finds the plugins of the package and what they open, wherever it lies."""
+    out = dict(os.environ)
+    for name, package, below in (("LOADSTONE_PLUGIN_DIR", "loadstone", "lib"), ("LOADSTONE_ARROW_DIR", "pyarrow", ".")):
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            out[name] = str(Path(spec.origin).parent / below)
+    return out
 
 
 @dataclass

@@ -15,6 +15,7 @@
 #include "loadstone/format/members.h"
 #include "loadstone/format/names.h"
 #include "loadstone/format/probe.h"
+#include "loadstone/format/stack_arrays.h"
 
 namespace loadstone {
 
@@ -146,18 +147,6 @@ void compare(const Candidates& all, const Probes& probes, const Stacked& stacked
   if (!faults.empty()) throw_faults(faults);
 }
 
-/// The whole array's bytes fit, with extents of 0 counted as 1.
-void check_total(const ArrayEntry& array) {
-  std::int64_t product = array.dtype.itemsize();
-  for (const std::int64_t extent : array.shape) {
-    const auto next = checked_mul(product, std::max<std::int64_t>(extent, 1));
-    if (!next) {
-      throw data_error(cat("the stacked array of shape ", to_string(array.shape), " has more than 2^63-1 bytes"));
-    }
-    product = *next;
-  }
-}
-
 std::string folder_name(const std::string& folder) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(folder.empty() ? "." : folder.c_str(), nullptr),
                                                          &std::free);
@@ -175,6 +164,37 @@ std::string array_name(const Candidates& all, const Stacked& stacked, const Disc
   }
   const std::string_view base = base_name(first);
   return std::string(base.substr(0, base.size() - extension_of(base).size()));
+}
+
+/// The header that a probe of a plain file was made of.
+Header header_of(const Probe& probe, const RowType& type) {
+  Header out;
+  out.dtype = type.dtype;
+  if (!type.scalar) out.shape.push_back(probe.rows);
+  for (const std::int64_t extent : type.trailing) out.shape.push_back(extent);
+  out.byte_order = probe.byte_order;
+  out.order = probe.order;
+  out.offset_bytes = probe.offset_bytes;
+  return out;
+}
+
+/// The set when some of its files hold more than one plain array.
+Catalog assemble_contents(const Candidates& all, Probes& probes, const Stacked& stacked,
+                          const DiscoverOptions& options) {
+  std::vector<StackPart> parts;
+  for (const std::size_t i : stacked.files) {
+    const Probe& probe = probes.files[i];
+    StackPart part{all.paths[i], probe.stamp, all_formats()[static_cast<std::size_t>(probe.format)]->name, {}, {}};
+    if (probe.row_type >= 0) {
+      part.headers.push_back(header_of(probe, probes.row_types[static_cast<std::size_t>(probe.row_type)]));
+    } else {
+      Contents& contents = probes.contents.at(i);
+      part.headers = std::move(contents.headers);
+      part.files = std::move(contents.files);
+    }
+    parts.push_back(std::move(part));
+  }
+  return stack_arrays(std::move(parts), options.name, array_name(all, stacked, options));
 }
 
 Catalog assemble(const Candidates& all, const Probes& probes, const Stacked& stacked, const DiscoverOptions& options) {
@@ -202,14 +222,16 @@ Catalog assemble(const Candidates& all, const Probes& probes, const Stacked& sta
   return out;
 }
 
-void check_expected(const Catalog& catalog, const DiscoverOptions& options) {
+void check_expected(const Catalog& catalog, const Stacked& stacked, const DiscoverOptions& options) {
   const auto check = [](std::string_view what, std::int64_t expected, std::int64_t found) {
     if (expected == found) return;
     throw data_error(cat("the set is incomplete or holds too much: expected ", expected, " ", what, ", found ", found),
                      {{}, cat(expected, " ", what), cat(found, " ", what), 0});
   };
-  if (options.expect_files) check("files", *options.expect_files, catalog.files.size());
-  if (options.expect_rows) check("rows", *options.expect_rows, catalog.arrays[0].tiling.row_bounds().back());
+  if (options.expect_files) check("files", *options.expect_files, static_cast<std::int64_t>(stacked.files.size()));
+  for (const ArrayEntry& array : catalog.arrays) {
+    if (options.expect_rows) check("rows", *options.expect_rows, array.tiling.row_bounds().back());
+  }
 }
 
 void add_notes(const Probes& probes, const Sidecars& sidecars, Catalog& out) {
@@ -227,6 +249,13 @@ void add_notes(const Probes& probes, const Sidecars& sidecars, Catalog& out) {
 const Format* find_format(std::string_view name) {
   for (const Format* format : all_formats()) {
     if (format->name == name) return format;
+  }
+  return nullptr;
+}
+
+const Format* find_store_format(const std::string& folder) {
+  for (const Format* format : all_formats()) {
+    if (format->recognise_store != nullptr && format->recognise_store(folder)) return format;
   }
   return nullptr;
 }
@@ -256,9 +285,15 @@ Catalog discover(const std::vector<std::string>& paths, const DiscoverOptions& o
   const TraceScope scope(options.trace, "stack files", "discover");
   Members members = choose_members(all, probes, options, forced, sidecars);
   const Stacked stacked = stack(all, members, options, gathered.notes);
-  compare(all, probes, stacked);
-  Catalog out = assemble(all, probes, stacked, options);
-  check_expected(out, options);
+  Catalog out;
+  if (std::any_of(stacked.files.begin(), stacked.files.end(),
+                  [&](std::size_t i) { return probes.files[i].row_type < 0; })) {
+    out = assemble_contents(all, probes, stacked, options);
+  } else {
+    compare(all, probes, stacked);
+    out = assemble(all, probes, stacked, options);
+  }
+  check_expected(out, stacked, options);
   out.counters = probes.counters;
   out.notes = std::move(gathered.notes);
   add_notes(probes, sidecars, out);

@@ -10,6 +10,7 @@
 #include "loadstone/base/cat.h"
 #include "loadstone/base/text.h"
 #include "loadstone/format/faults.h"
+#include "loadstone/format/format.h"
 #include "loadstone/format/pattern.h"
 #include "loadstone/format/sidecar.h"
 #include "loadstone/format/sniff.h"
@@ -43,6 +44,10 @@ bool is_companion(std::string_view name) {
 }
 
 void add_folder(Gathered& out, const std::string& folder) {
+  if (find_store_format(folder) != nullptr) {
+    add_listed(out, folder);
+    return;
+  }
   if (is_store(folder)) {
     throw file_error(folder, "is a zarr store: the format zarr is not supported by this build yet",
                      "a folder of npy or raw files", "a zarr store");

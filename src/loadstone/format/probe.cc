@@ -57,6 +57,38 @@ class HeadSource final : public ByteSource {
   std::vector<std::byte> head_;
 };
 
+/// Counts what a store's discovery costs.
+class CountingFactory final : public ByteSourceFactory {
+ public:
+  CountingFactory(ByteSourceFactory& sources, IoCounters& counters) : sources_(sources), counters_(counters) {}
+  std::unique_ptr<ByteSource> open(const std::string& path) override {
+    auto source = sources_.open(path);
+    ++counters_.opens;
+    return std::make_unique<Counted>(std::move(source), counters_);
+  }
+
+ private:
+  class Counted final : public ByteSource {
+   public:
+    Counted(std::unique_ptr<ByteSource> source, IoCounters& counters)
+        : source_(std::move(source)), counters_(counters) {}
+    void read(std::int64_t offset_bytes, std::span<std::byte> dst) override {
+      source_->read(offset_bytes, dst);
+      ++counters_.read_calls;
+      counters_.bytes_read += static_cast<std::int64_t>(dst.size());
+    }
+    FileStamp stamp() const override { return source_->stamp(); }
+    std::string_view path() const override { return source_->path(); }
+
+   private:
+    std::unique_ptr<ByteSource> source_;
+    IoCounters& counters_;
+  };
+
+  ByteSourceFactory& sources_;
+  IoCounters& counters_;
+};
+
 /// A file of which only the size is needed: raw.
 class StampSource final : public ByteSource {
  public:
@@ -105,9 +137,11 @@ class Prober {
     }
   }
 
-  void accept(std::size_t i, const Format& format, const std::vector<Header>& headers) {
-    if (headers.size() != 1 || headers[0].grid || headers[0].encoding) {
-      throw internal_error(cat("format ", format.name, " describes more than one plain block a file"));
+  void accept(std::size_t i, const Format& format, std::vector<Header> headers, FileTable files = {}) {
+    if (headers.size() != 1 || !headers[0].name.empty() || headers[0].grid || headers[0].encoding ||
+        format.discover_store != nullptr) {
+      accept_contents(i, format, {std::move(headers), std::move(files)});
+      return;
     }
     const Header& header = headers[0];
     Probe& probe = out_.files[i];
@@ -122,14 +156,24 @@ class Prober {
     const auto it = std::find(out_.row_types.begin(), out_.row_types.end(), type);
     probe.row_type = static_cast<std::int32_t>(it - out_.row_types.begin());
     if (it == out_.row_types.end()) out_.row_types.push_back(std::move(type));
-    if (!header.note.empty()) {
-      auto& note = out_.notes.try_emplace(header.note, paths_[i], 0).first->second;
-      ++note.second;
-    }
+    note(i, header);
     probe.state = Probe::State::data;
   }
 
  private:
+  /// Under the lock.
+  void note(std::size_t i, const Header& header) {
+    if (!header.note.empty()) ++out_.notes.try_emplace(header.note, paths_[i], 0).first->second.second;
+  }
+
+  void accept_contents(std::size_t i, const Format& format, Contents contents) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const Header& header : contents.headers) note(i, header);
+    out_.contents.emplace(i, std::move(contents));
+    out_.files[i].format = index_of(&format);
+    out_.files[i].state = Probe::State::data;
+  }
+
   void look_at(std::size_t i, IoCounters& counters) {
     const std::string& path = paths_[i];
     struct stat found {};
@@ -138,6 +182,11 @@ class Prober {
       const int failed = errno;
       if (failed != ENOENT || options_.sources == nullptr) throw stat_error(failed, path);
     } else if (const std::string_view kind = kind_of_file(found.st_mode); !kind.empty()) {
+      if (const Format* format = S_ISDIR(found.st_mode) ? find_store_format(path) : nullptr;
+          format != nullptr && (forced_ == nullptr || forced_ == format)) {
+        look_into_store(i, *format, counters);
+        return;
+      }
       const bool store = S_ISDIR(found.st_mode) && is_store(path);
       set_odd(i, Probe::State::not_file,
               store ? Sniffed{"a zarr store", "zarr"} : Sniffed{std::string(kind), std::string_view{}});
@@ -160,9 +209,17 @@ class Prober {
       return;
     }
     out_.files[i].format = index_of(format);
-    const std::vector<Header> headers = format->discover(head, options_.hints);
-    accept(i, *format, headers);
-    check_sidecar(i, headers[0]);
+    std::vector<Header> headers = format->discover(head, options_.hints);
+    if (headers.size() == 1) check_sidecar(i, headers[0]);
+    accept(i, *format, std::move(headers));
+  }
+
+  void look_into_store(std::size_t i, const Format& format, IoCounters& counters) {
+    out_.files[i].format = index_of(&format);
+    CountingFactory sources(options_.sources != nullptr ? *options_.sources : pread_sources(), counters);
+    FileTable files;
+    std::vector<Header> headers = format.discover_store(paths_[i], sources, options_.hints, files);
+    accept(i, format, std::move(headers), std::move(files));
   }
 
   const Format* recognise(std::span<const std::byte> head) const {

@@ -34,7 +34,7 @@ struct Probe {
   std::int64_t rows = 0;
   std::int64_t offset_bytes = 0;
   FileStamp stamp;
-  std::int32_t row_type = -1;  ///< into Probes::row_types
+  std::int32_t row_type = -1;  ///< into Probes::row_types; -1: see Probes::contents
   std::int8_t format = -1;     ///< into all_formats(), -1 = not recognised
   State state = State::failed;
   ByteOrder byte_order = ByteOrder::little;
@@ -48,8 +48,15 @@ struct FolderSidecar {
 };
 using Sidecars = std::map<std::string, FolderSidecar, std::less<>>;
 
+/// What a file holds that is more than one plain, unnamed array.
+struct Contents {
+  std::vector<Header> headers;
+  FileTable files;  ///< of a store
+};
+
 struct Probes {
   std::vector<Probe> files;
+  std::map<std::size_t, Contents> contents;  ///< of those whose Probe::row_type is -1
   std::vector<RowType> row_types;
   std::map<std::size_t, Error> faults;
   std::map<std::size_t, Sniffed> odd;

@@ -134,13 +134,16 @@ void read_chunks(const parquet::FileMetaData& metadata, std::int64_t file_bytes,
       }
       if (column->crypto_metadata() != nullptr) refuse(cat("column '", name, "' is encrypted"));
       ParquetChunk chunk = chunk_of(*column);
-      // Files of parquet-mr before 1.2.9 understate their chunks; Arrow reads up to 100 bytes more of them.
+      // A row group without rows may lie nowhere.
       const std::int64_t end = checked_add(chunk.offset_bytes, chunk.stored_bytes).value_or(-1);
-      if (chunk.offset_bytes < 4 || chunk.stored_bytes < 0 || end < 0 || end > file_bytes) {
+      if (row_group->num_rows() > 0 &&
+          (chunk.offset_bytes < 4 || chunk.stored_bytes < 0 || end < 0 || end > file_bytes)) {
         refuse(cat("column '", name, "' of row group ", group, " claims bytes ", chunk.offset_bytes, " to ", end,
                    " of a file of ", file_bytes));
       }
-      if (metadata.writer_version().VersionLt(parquet::ApplicationVersion::PARQUET_816_FIXED_VERSION())) {
+      // Files of parquet-mr before 1.2.9 understate their chunks; Arrow reads up to 100 bytes more of them.
+      if (row_group->num_rows() > 0 &&
+          metadata.writer_version().VersionLt(parquet::ApplicationVersion::PARQUET_816_FIXED_VERSION())) {
         chunk.stored_bytes += std::min<std::int64_t>(100, file_bytes - end);
       }
       if (row_group->num_rows() > 0 && !begins.insert(chunk.offset_bytes).second) {

@@ -49,9 +49,13 @@ void add_matches(const std::string& pattern, std::vector<std::string>& out) {
   globfree(&found);
 }
 
-/// Where the plugin may be: beside the library, in a build tree, in the package that belongs to the command.
+/// Where the plugin may be: in the folder named, beside the library, in a build tree, in the package that belongs to
+/// the command.
 std::vector<std::string> plugin_candidates() {
   std::vector<std::string> out;
+  if (const char* named = std::getenv("LOADSTONE_PLUGIN_DIR"); named != nullptr && *named != '\0') {
+    out.push_back(cat(named, "/", kPlugin));
+  }
   for (const std::string& folder : own_folders()) {
     for (const char* relative : {"/", "/lib/", "/../", "/../lib/"}) out.push_back(cat(folder, relative, kPlugin));
     add_matches(cat(folder, "/../lib/python3*/site-packages/loadstone/lib/", kPlugin), out);
