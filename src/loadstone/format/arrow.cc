@@ -176,14 +176,17 @@ Chunk chunk_of(const Batch& batch, const ArrowField& field, std::size_t node, st
   return out;
 }
 
-/// Why a column that is well formed makes no array. Fatal only when it was asked for.
-struct Refusal {
-  std::string why;
+/// Where the column's elements begin in its data buffer, and the shape of a row; or why a column that is well formed
+/// makes no array, which is fatal only when it was asked for.
+struct Values {
+  std::vector<std::int64_t> row_shape;
+  std::int64_t first = 0;
+  std::string refusal;
 };
 
-/// Reads the offsets of a list column and demands equal lengths. The length of the lists, and the first value.
+/// Reads the offsets of a list column: the length of its lists and the first value go to `out`, or that they differ.
 template <typename Offset>
-std::pair<std::int64_t, std::int64_t> regular_lists(ByteSource& source, const Chunk& chunk, std::string_view name) {
+void read_offsets(ByteSource& source, const Chunk& chunk, std::string_view name, Values& out) {
   const auto wanted = checked_mul(chunk.rows + 1, sizeof(Offset));
   if (!wanted || chunk.offsets.bytes < *wanted) throw data_error(cat("column ", in_quotes(name), " lacks offsets"));
   constexpr std::int64_t kSlice = 1 << 16;
@@ -200,36 +203,32 @@ std::pair<std::int64_t, std::int64_t> regular_lists(ByteSource& source, const Ch
       } else {
         if (length == -1) length = offset - before;
         if (length < 0 || offset - before != length) {
-          throw Refusal{cat("holds lists of unequal lengths: row ", row + i - 1, " of the record batch has ",
-                            offset - before, " elements, those before it ", length)};
+          out.refusal = cat("holds lists of unequal lengths: row ", row + i - 1, " of the record batch has ",
+                            offset - before, " elements, those before it ", length);
+          return;
         }
       }
       before = offset;
     }
   }
   if (first < 0) throw data_error(cat("column ", in_quotes(name), " has a negative offset"));
-  return {length, first};
+  out.row_shape.front() = length;
+  out.first = first;
+  for (std::size_t d = 1; d < out.row_shape.size(); ++d) out.first *= out.row_shape[d];
 }
 
-/// Where the column's elements begin in its data buffer, and the shape of a row; nulls and lists are checked.
-struct Values {
-  std::vector<std::int64_t> row_shape;
-  std::int64_t first = 0;
-};
-
 Values values_of(ByteSource& source, const Batch& batch, const ArrowField& field, const Chunk& chunk) {
+  Values out{field.list_sizes, 0, {}};
   if (chunk.nulls > 0) {
-    throw Refusal{cat("holds ", chunk.nulls, " nulls in ", chunk.rows, " rows")};
-  }
-  Values out{field.list_sizes, 0};
-  if (!out.row_shape.empty() && out.row_shape.front() == -1) {
+    out.refusal = cat("holds ", chunk.nulls, " nulls in ", chunk.rows, " rows");
+  } else if (!out.row_shape.empty() && out.row_shape.front() == -1) {
     if (batch.codec != Codec::none) {
-      throw Refusal{"holds compressed lists with offsets: write fixed-size lists, or without compression"};
+      out.refusal = "holds compressed lists with offsets: write fixed-size lists, or without compression";
+    } else if (field.large_offsets) {
+      read_offsets<std::int64_t>(source, chunk, field.name, out);
+    } else {
+      read_offsets<std::int32_t>(source, chunk, field.name, out);
     }
-    std::tie(out.row_shape.front(), out.first) = field.large_offsets
-                                                     ? regular_lists<std::int64_t>(source, chunk, field.name)
-                                                     : regular_lists<std::int32_t>(source, chunk, field.name);
-    for (std::size_t d = 1; d < out.row_shape.size(); ++d) out.first *= out.row_shape[d];
   }
   return out;
 }
@@ -255,10 +254,10 @@ class Columns {
       const bool asked = std::find(hints_.arrays.begin(), hints_.arrays.end(), field.name) != hints_.arrays.end();
       std::string refusal = refusal_of(field, lost);
       if (asked || hints_.arrays.empty()) {
-        try {
-          if (refusal.empty()) out.push_back(header_of(field, node, buffer));
-        } catch (Refusal& found) {
-          refusal = std::move(found.why);
+        if (refusal.empty()) {
+          Header header;
+          refusal = describe(field, node, buffer, header);
+          if (refusal.empty()) out.push_back(std::move(header));
         }
         const std::string said = cat("column ", in_quotes(field.name), " ", refusal);
         if (!refusal.empty() && asked) throw data_error(said);
@@ -283,8 +282,8 @@ class Columns {
                to_string(field.dtype), ")");
   }
 
-  Header header_of(const ArrowField& field, std::size_t node, std::size_t buffer) {
-    Header out;
+  /// Fills `out`; or says why the column makes no array.
+  std::string describe(const ArrowField& field, std::size_t node, std::size_t buffer, Header& out) {
     out.name = field.name;
     out.dtype = !field.time.empty() && hints_.dtype ? hints_.dtype->dtype : field.dtype;
     out.byte_order = big_endian_ && out.dtype.swap_bytes() > 1 ? ByteOrder::big : ByteOrder::little;
@@ -297,8 +296,9 @@ class Columns {
       const Chunk chunk = chunk_of(batch, field, node, buffer);
       if (chunk.rows == 0) continue;
       const Values values = values_of(source_, batch, field, chunk);
+      if (!values.refusal.empty()) return values.refusal;
       if (codec && (*codec != batch.codec || row_shape != values.row_shape)) {
-        throw Refusal{"changes its list length or compression between record batches"};
+        return "changes its list length or compression between record batches";
       }
       codec = batch.codec;
       row_shape = values.row_shape;
@@ -306,7 +306,7 @@ class Columns {
     }
     out.shape = {grid.row_bounds.back()};
     for (const std::int64_t extent : row_shape) out.shape.push_back(extent);
-    if (grid.offsets.empty()) return out;
+    if (grid.offsets.empty()) return {};
     if (*codec != Codec::none || field.bits) {
       out.encoding = Encoding{"arrow", cat(*codec == Codec::none   ? "none"
                                            : *codec == Codec::zstd ? "zstd"
@@ -314,7 +314,7 @@ class Columns {
                                            field.bits ? " bits" : "")};
     }
     out.grid = std::move(grid);
-    return out;
+    return {};
   }
 
   static void add_chunk(ChunkGrid& grid, const ArrowField& field, const Chunk& chunk, const Values& values,
@@ -368,7 +368,8 @@ std::vector<Header> discover(ByteSource& source, const ReadHints& hints) {
 
 std::size_t unpack_lz4(std::span<const std::byte> stored, std::span<std::byte> out) {
   LZ4F_dctx* raw = nullptr;
-  if (LZ4F_isError(LZ4F_createDecompressionContext(&raw, LZ4F_VERSION))) throw std::bad_alloc();
+  if (LZ4F_isError(LZ4F_createDecompressionContext(&raw, LZ4F_VERSION)))
+    throw Error(ErrorKind::system, "out of memory for an LZ4 frame");
   const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(raw,
                                                                                      LZ4F_freeDecompressionContext);
   std::size_t made = 0, used = 0;

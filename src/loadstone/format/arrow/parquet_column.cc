@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/error.h"
 #include "loadstone/format/arrow/parquet_columns.h"
 
 namespace loadstone {
@@ -18,7 +19,7 @@ namespace loadstone {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw parquet::ParquetException(what);
+  throw data_error(what);
 }
 
 /// Checks the levels of a column while it is read: no nulls, every list of its length.

@@ -13,6 +13,7 @@
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/checked.h"
+#include "loadstone/base/error.h"
 #include "loadstone/format/arrow/parquet_columns.h"
 
 namespace loadstone {
@@ -20,7 +21,7 @@ namespace loadstone {
 namespace {
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw parquet::ParquetException(what);
+  throw data_error(what);
 }
 
 /// dtype, refusal and time of a column whose elements have this type.

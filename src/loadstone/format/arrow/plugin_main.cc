@@ -25,7 +25,7 @@
 #include <tuple>
 #include <utility>
 
-#include "loadstone/base/checked.h"
+#include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
 #include "loadstone/format/arrow/parquet_columns.h"
 #include "loadstone/format/arrow/plugin.h"
@@ -208,8 +208,7 @@ int row_group_at(const parquet::FileMetaData& metadata, std::int64_t offset, std
     for (const int leaf : leaves) first = std::min(first, chunk_of(*row_group->ColumnChunk(leaf)).offset_bytes);
     if (first == offset) return group;
   }
-  throw parquet::ParquetException("no row group of " + std::to_string(rows) + " rows begins at byte " +
-                                  std::to_string(offset));
+  throw data_error(cat("no row group of ", rows, " rows begins at byte ", offset));
 }
 
 PluginStatus parquet_decode(const ParquetRequest& request) {
