@@ -130,6 +130,12 @@ DiscoverOptions discover_options(const Options& o) {
     if (name.empty()) throw usage_error("--array: expected a name, found ''");
   }
   out.hints.arrays = o.arrays;
+  out.hints.columns = o.columns;
+  out.hints.fill = o.fill;
+  out.hints.strict = o.strict;
+  if (!o.columns.empty() && !o.arrays.empty()) {
+    throw usage_error("--columns and --array exclude each other: --columns makes one array of all");
+  }
   out.files_from = o.files_from.value_or("");
   if (o.files_from && o.files_from->empty()) throw usage_error("--files-from: expected a file, found ''");
   out.allow_gaps = o.allow_gaps;

@@ -55,6 +55,9 @@ DiscoverOptions discover_options(nb::kwargs given) {
     options.hints.order = order == "C" ? ElementOrder::c : ElementOrder::f;
   }
   if (has("arrays")) options.hints.arrays = bytes_of(nb::cast<std::vector<nb::str>>(given["arrays"]));
+  if (has("columns")) options.hints.columns = bytes_of(nb::cast<std::vector<nb::str>>(given["columns"]));
+  if (has("fill")) options.hints.fill = nb::cast<std::string>(given["fill"]);
+  if (has("strict")) options.hints.strict = nb::cast<bool>(given["strict"]);
   if (has("format")) options.format = nb::cast<std::string>(given["format"]);
   if (has("raw")) options.raw = nb::cast<bool>(given["raw"]);
   if (has("files_from")) options.files_from = raw_bytes(given["files_from"]);

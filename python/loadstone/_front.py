@@ -44,6 +44,9 @@ def open(  # noqa: A001 - the first arrow
     expect_files: int | None = None,
     expect_rows: int | None = None,
     mixed_formats: bool = False,
+    columns: Sequence[str] | None = None,
+    fill: int | float | str | None = None,
+    strict: bool = False,
     name: str | None = None,
     threads: int = 0,
     progress: bool | Callback | None = None,
@@ -59,6 +62,9 @@ def open(  # noqa: A001 - the first arrow
         raw, format: treat files as raw, or as the named format, whatever they look like.
         files_from: a file that lists paths, one a line.
         allow_gaps, keep_order, mixed_formats: accept missing numbers, a list that does not ascend, several formats.
+        columns: of a table (Parquet): these columns of one dtype as one array of shape (rows, columns).
+        fill: value of nulls (Parquet, Arrow) and of absent chunks that have no fill value (zarr).
+        strict: an absent chunk is an error (zarr, HDF5), not its fill value.
         expect_files, expect_rows: refuse when the count differs; only this notices a missing last file.
         name: of the stacked array, for messages and `array=`; default: the directory's name or the files' common stem.
         threads: 0 = the cores this process may really use.
@@ -89,6 +95,9 @@ def open(  # noqa: A001 - the first arrow
         expect_files=expect_files,
         expect_rows=expect_rows,
         mixed_formats=mixed_formats,
+        columns=None if columns is None else list(columns),
+        fill=None if fill is None else str(fill).lower(),
+        strict=strict,
         name=name,
     )
 

@@ -185,3 +185,40 @@ def test_damaged_files_are_refused_or_right(tmp_path: Path, suffix: str) -> None
         except ls.ResourceError as error:
             assert "memory" in str(error)
     assert refused > 100
+
+
+# covers: loading Q5
+@pytest.mark.parametrize(("name", "options"), [("a.parquet", {"row_group_size": 70}), ("b.arrow", {"compression": "zstd"}),
+                                               ("c.arrow", {"compression": "uncompressed", "chunksize": 64})])
+def test_fill_takes_the_place_of_nulls(tmp_path: Path, name: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(5)
+    columns = {kind: bits(rng, kind, 200) for kind in ["bool", "int16", "uint64", "float16", "float32"]}
+    holes = rng.random(200) < 0.3
+    holes[64:128] = False  # a record batch without nulls
+    table = pa.table({kind: pa.array(values, mask=holes) for kind, values in columns.items()})
+    write(tmp_path / name, table, **options)
+    for kind, values in columns.items():
+        fill: Any = {"bool": True, "float16": "nan", "float32": -0.5}.get(kind, 7)
+        want = values.copy()
+        want[holes] = np.array(fill, dtype=object).astype(values.dtype)
+        check(ls.open(tmp_path / name, array=kind, fill=fill), kind, want, {"x": 3}, ("x",))
+    with pytest.raises(ls.UsageError, match="no value of int16"):
+        ls.open(tmp_path / name, array="int16", fill="70000")
+
+
+# covers: loading Q5
+def test_columns_make_one_matrix(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    data = {"a": bits(rng, "float32", 50), "other": bits(rng, "int64", 50), "b": bits(rng, "float32", 50),
+            "c": bits(rng, "float32", 50)}
+    write(tmp_path / "s0.parquet", table_of({k: v[:30] for k, v in data.items()}), row_group_size=7)
+    write(tmp_path / "s1.parquet", table_of({k: data[k][30:] for k in ["c", "b", "a", "other"]}))
+    ds = ls.open(tmp_path, columns=["c", "a", "b"])
+    want = np.stack([data["c"], data["a"], data["b"]], axis=1)
+    check(ds, "c,a,b", want, {"x": 2, "y": 3}, ("x", "y"))
+    assert any("between" in note for note in ds.notes)  # over-read is declared
+    check(ls.open(tmp_path, columns=["b"]), "b", data["b"][:, None], {"x": 2}, ("x",))
+    with pytest.raises(ls.DataError, match="float32 and int64"):
+        ls.open(tmp_path, columns=["a", "other"])
+    with pytest.raises(ls.DataError, match="no column 'nope'"):
+        ls.open(tmp_path, columns=["a", "nope"])

@@ -9,10 +9,12 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "loadstone/array/parse_element.h"
 #include "loadstone/base/cat.h"
 #include "loadstone/base/checked.h"
 #include "loadstone/format/arrow_schema.h"
@@ -53,7 +55,7 @@ struct Buffer {
 /// One column in one record batch.
 struct Chunk {
   std::int64_t rows = 0, values = 0, nulls = 0;
-  Buffer data, offsets;
+  Buffer data, offsets, validity;
 };
 
 enum class Codec : std::uint8_t { none, lz4_frame, zstd };
@@ -132,7 +134,10 @@ Batch batch_of(ByteSource& source, const Block& block, std::size_t number) {
   }
   Batch out;
   out.rows = header->scalar<std::int64_t>(0, 0);
-  if (out.rows < 0) throw data_error(cat("record batch ", number, " claims ", out.rows, " rows"));
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 60;
+  if (out.rows < 0 || out.rows > kMostRows) {
+    throw data_error(cat("record batch ", number, " claims ", out.rows, " rows"));
+  }
   if (const auto compression = header->table(3)) {
     const int codec = compression->scalar<std::int8_t>(0, 0);
     if (codec != 0 && codec != 1) throw data_error(cat("record batch ", number, " has unknown compression ", codec));
@@ -168,6 +173,7 @@ Chunk chunk_of(const Batch& batch, const ArrowField& field, std::size_t node, st
   out.values = batch.lengths[last_node];
   for (std::size_t i = node; i <= last_node; ++i) out.nulls += std::max<std::int64_t>(batch.nulls[i], 0);
   out.data = batch.buffers[buffer + static_cast<std::size_t>(field.buffers) - 1];
+  out.validity = batch.buffers[buffer];
   if (!field.list_sizes.empty() && field.list_sizes.front() == -1) out.offsets = batch.buffers[buffer + 1];
   if (out.rows != batch.rows) {
     throw data_error(
@@ -217,10 +223,11 @@ void read_offsets(ByteSource& source, const Chunk& chunk, std::string_view name,
   for (std::size_t d = 1; d < out.row_shape.size(); ++d) out.first *= out.row_shape[d];
 }
 
-Values values_of(ByteSource& source, const Batch& batch, const ArrowField& field, const Chunk& chunk) {
+Values values_of(ByteSource& source, const Batch& batch, const ArrowField& field, const Chunk& chunk, bool fill) {
   Values out{field.list_sizes, 0, {}};
-  if (chunk.nulls > 0) {
-    out.refusal = cat("holds ", chunk.nulls, " nulls in ", chunk.rows, " rows");
+  if (chunk.nulls > 0 && !(fill && field.list_sizes.empty())) {
+    out.refusal = cat("holds ", chunk.nulls, " nulls in ", chunk.rows, " rows",
+                      field.list_sizes.empty() ? " (--fill VALUE loads them)" : "");
   } else if (!out.row_shape.empty() && out.row_shape.front() == -1) {
     if (batch.codec != Codec::none) {
       out.refusal = "holds compressed lists with offsets: write fixed-size lists, or without compression";
@@ -292,10 +299,11 @@ class Columns {
     ChunkGrid grid;
     grid.row_bounds = {0};
     std::optional<Codec> codec;
+    std::vector<std::int32_t> numbers;  // of the chunks' encodings; -1 = as the array's
     for (const Batch& batch : batches_) {
       const Chunk chunk = chunk_of(batch, field, node, buffer);
       if (chunk.rows == 0) continue;
-      const Values values = values_of(source_, batch, field, chunk);
+      const Values values = values_of(source_, batch, field, chunk, hints_.fill.has_value());
       if (!values.refusal.empty()) return values.refusal;
       if (codec && (*codec != batch.codec || row_shape != values.row_shape)) {
         return "changes its list length or compression between record batches";
@@ -303,18 +311,44 @@ class Columns {
       codec = batch.codec;
       row_shape = values.row_shape;
       add_chunk(grid, field, chunk, values, batch.codec);
+      numbers.push_back(chunk.nulls == 0 ? -1 : static_cast<std::int32_t>(out.chunk_encodings.size()));
+      if (chunk.nulls > 0) out.chunk_encodings.push_back(with_nulls(field, chunk, batch.codec, grid, out.dtype));
     }
     out.shape = {grid.row_bounds.back()};
     for (const std::int64_t extent : row_shape) out.shape.push_back(extent);
     if (grid.offsets.empty()) return {};
-    if (*codec != Codec::none || field.bits) {
-      out.encoding = Encoding{"arrow", cat(*codec == Codec::none   ? "none"
-                                           : *codec == Codec::zstd ? "zstd"
-                                                                   : "lz4_frame",
-                                           field.bits ? " bits" : "")};
+    if (*codec != Codec::none || field.bits) out.encoding = Encoding{"arrow", codec_text(*codec, field.bits)};
+    if (!out.chunk_encodings.empty()) {
+      const auto plain = static_cast<std::int32_t>(out.encoding ? out.chunk_encodings.size() : -1);
+      if (out.encoding) out.chunk_encodings.push_back(*out.encoding);
+      std::replace(numbers.begin(), numbers.end(), -1, plain);
+      grid.chunk_encodings = std::move(numbers);
+    }
+    if (out.byte_order == ByteOrder::big && (out.encoding || !out.chunk_encodings.empty())) {
+      return "is big-endian, and compressed or with nulls";
     }
     out.grid = std::move(grid);
     return {};
+  }
+
+  static std::string codec_text(Codec codec, bool bits) {
+    const char* name = codec == Codec::none ? "none" : codec == Codec::zstd ? "zstd" : "lz4_frame";
+    return cat(name, bits ? " bits" : "");
+  }
+
+  /// --fill: the chunk added last becomes the range that holds its validity bits and its values; the encoding says
+  /// where in it each lies, and what takes the place of nulls.
+  Encoding with_nulls(const ArrowField& field, const Chunk& chunk, Codec codec, ChunkGrid& grid, DType dtype) const {
+    const Buffer &validity = chunk.validity, &data = chunk.data;
+    if (codec == Codec::none && validity.bytes < ceil_div(chunk.rows, 8)) {
+      throw data_error(cat("column ", in_quotes(field.name), " claims ", chunk.nulls, " nulls without saying where"));
+    }
+    const std::int64_t begin = std::min(validity.offset, data.offset);
+    grid.offsets.back() = begin;
+    grid.stored_bytes.back() = std::max(validity.offset + validity.bytes, data.offset + data.bytes) - begin;
+    parse_element(*hints_.fill, dtype);  // a value that does not fit is refused now
+    return {"arrow", cat("nulls ", validity.offset - begin, " ", validity.bytes, " ", data.offset - begin, " ",
+                         data.bytes, " ", *hints_.fill, " ", codec_text(codec, field.bits))};
   }
 
   static void add_chunk(ChunkGrid& grid, const ArrowField& field, const Chunk& chunk, const Values& values,
@@ -424,12 +458,17 @@ void unpack(std::string_view codec, std::span<const std::byte> stored, std::span
   if (!padded.empty()) std::memcpy(out.data(), padded.data(), out.size());
 }
 
-void decode(const Encoding& encoding, const Piece&, DType, std::span<const std::byte> stored,
-            std::span<std::byte> out) {
-  const std::string_view codec = encoding.codec;
-  if (!codec.ends_with(" bits")) return unpack(codec, stored, out);
+/// The values of a buffer: unpacked, and booleans from bits to bytes.
+void decode_values(std::string_view codec, std::span<const std::byte> stored, std::span<std::byte> out) {
+  const bool packed = !codec.starts_with("none");
+  if (!codec.ends_with(" bits")) {
+    if (packed) return unpack(codec, stored, out);
+    if (stored.size() < out.size()) throw data_error("a data buffer is cut short");
+    std::memcpy(out.data(), stored.data(), out.size());
+    return;
+  }
   std::vector<std::byte> unpacked;
-  if (!codec.starts_with("none")) {
+  if (packed) {
     unpacked.resize((out.size() + 7) / 8);
     unpack(codec, stored, unpacked);
     stored = unpacked;
@@ -437,6 +476,32 @@ void decode(const Encoding& encoding, const Piece&, DType, std::span<const std::
   if (stored.size() < (out.size() + 7) / 8) throw data_error("a buffer of booleans is cut short");
   for (std::size_t i = 0; i < out.size(); ++i) {
     out[i] = static_cast<std::byte>(std::to_integer<unsigned>(stored[i / 8]) >> (i % 8) & 1U);
+  }
+}
+
+/// A chunk with nulls, as Columns::with_nulls describes it.
+void decode_nulls(const std::string& text, DType dtype, std::span<const std::byte> stored, std::span<std::byte> out) {
+  std::istringstream words(text);
+  std::string word, fill, codec;
+  std::size_t validity_begin = 0, validity_bytes = 0, data_begin = 0, data_bytes = 0;
+  words >> word >> validity_begin >> validity_bytes >> data_begin >> data_bytes >> fill;
+  std::getline(words >> std::ws, codec);
+  decode_values(codec, stored.subspan(data_begin, data_bytes), out);
+  const std::vector<std::byte> element = parse_element(fill, dtype);
+  std::vector<std::byte> valid(out.size() / element.size());
+  // Validity is stored as booleans are.
+  decode_values(cat(codec.substr(0, codec.find(' ')), " bits"), stored.subspan(validity_begin, validity_bytes), valid);
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i] == std::byte{0}) std::memcpy(out.data() + i * element.size(), element.data(), element.size());
+  }
+}
+
+void decode(const Encoding& encoding, const Piece&, DType dtype, std::span<const std::byte> stored,
+            std::span<std::byte> out) {
+  if (encoding.codec.starts_with("nulls ")) {
+    decode_nulls(encoding.codec, dtype, stored, out);
+  } else {
+    decode_values(encoding.codec, stored, out);
   }
 }
 

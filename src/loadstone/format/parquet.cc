@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "loadstone/array/parse_element.h"
 #include "loadstone/base/cat.h"
-#include "loadstone/base/checked.h"
+#include "loadstone/base/text.h"
 #include "loadstone/format/arrow/plugin.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/format.h"
@@ -112,6 +113,10 @@ Header header_of(ByteSource& source, const ParquetFooter& footer, const std::vec
   }
   Json codec = {{"size", source.stamp().size_bytes}, {"mtime", source.stamp().mtime_ns}, {"type", first.dtype},
                 {"row_shape", first.row_shape},      {"leaves", Json::array()},          {"names", Json::array()}};
+  if (hints.fill) {
+    parse_element(*hints.fill, out.dtype);  // a value that does not fit is refused now
+    codec["fill"] = *hints.fill;
+  }
   for (const ParquetColumn* leaf : leaves) {
     codec["leaves"].push_back(leaf->leaf);
     codec["names"].push_back(leaf->name);
@@ -125,10 +130,39 @@ Header header_of(ByteSource& source, const ParquetFooter& footer, const std::vec
   return out;
 }
 
+/// --columns: one array of several columns, which must be alike.
+Header joined_columns(ByteSource& source, const ParquetFooter& footer, const ReadHints& hints) {
+  std::vector<const ParquetColumn*> leaves;
+  for (const std::string& name : hints.columns) {
+    const auto it = std::find_if(footer.columns.begin(), footer.columns.end(),
+                                 [&](const ParquetColumn& column) { return column.name == name; });
+    if (it == footer.columns.end()) throw file_error(source.path(), cat("has no column ", in_quotes(name)));
+    if (const std::string refusal = refusal_of(*it, hints); !refusal.empty()) {
+      throw file_error(source.path(), cat("column ", in_quotes(name), " ", refusal));
+    }
+    if (!leaves.empty() && (it->dtype != leaves[0]->dtype || it->row_shape != leaves[0]->row_shape)) {
+      throw file_error(source.path(),
+                       cat("columns ", in_quotes(leaves[0]->name), " and ", in_quotes(name),
+                           " make no one array: ", leaves[0]->dtype, " and ", it->dtype, " (loading does not cast)"),
+                       leaves[0]->dtype, it->dtype);
+    }
+    leaves.push_back(&*it);
+  }
+  Header out = header_of(source, footer, leaves, hints);
+  out.name = join(hints.columns, ",");
+  if (leaves.size() == 1) {  // (rows, 1): as many columns as were asked for
+    Shape shape{out.shape[0], 1};
+    for (const std::int64_t extent : leaves[0]->row_shape) shape.push_back(extent);
+    out.shape = shape;
+  }
+  return out;
+}
+
 std::vector<Header> discover(ByteSource& source, const ReadHints& hints) {
   check_ends(source);
   ParquetFooter footer;
   rethrow(arrow_plugin().parquet_footer(source, footer), source.path());
+  if (!hints.columns.empty()) return {joined_columns(source, footer, hints)};
   std::vector<Header> out;
   std::string left_out;
   for (const ParquetColumn& column : footer.columns) {
@@ -164,7 +198,9 @@ void decode(const Encoding& encoding, const Piece& piece, DType dtype, std::span
   request.stored = stored;
   request.out = out;
   request.reopen = [&] { return pread_sources().open(request.path); };
-  static_cast<void>(dtype);
+  std::vector<std::byte> fill;
+  if (codec.contains("fill")) fill = parse_element(codec["fill"].get<std::string>(), dtype);
+  request.fill = fill;
   rethrow(arrow_plugin().parquet_decode(request), request.path);
 }
 
