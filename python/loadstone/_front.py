@@ -195,6 +195,8 @@ def load(
         PlacementError: the verification failed; carries the verdict.
         KeyboardInterrupt: within a second of Ctrl-C; no thread goes on.
     """
+    if array == "*":
+        raise UsageError("array='*' may be several: array=['*'] gives a dict of Placements by name")
     indices, shardings = _requests(ds, sharding, array)
     mode = {False: "none", True: "full", "source": "source"}.get(verify, str(verify))
     if mode == "none" and manifest is not None:

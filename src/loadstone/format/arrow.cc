@@ -17,6 +17,7 @@
 #include "loadstone/array/parse_element.h"
 #include "loadstone/base/cat.h"
 #include "loadstone/base/checked.h"
+#include "loadstone/format/array_names.h"
 #include "loadstone/format/arrow_schema.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/format.h"
@@ -257,6 +258,9 @@ class Columns {
     std::string left_out;
     std::size_t node = 0, buffer = 0;
     bool lost = false;
+    std::vector<std::string> names;
+    for (const ArrowField& field : fields_) names.push_back(field.name);
+    require_arrays(source_.path(), hints_.arrays, names);
     for (const ArrowField& field : fields_) {
       const bool asked = std::find(hints_.arrays.begin(), hints_.arrays.end(), field.name) != hints_.arrays.end();
       std::string refusal = refusal_of(field, lost);

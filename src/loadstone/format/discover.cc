@@ -12,6 +12,7 @@
 #include "loadstone/base/text.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/gather.h"
+#include "loadstone/format/index.h"
 #include "loadstone/format/members.h"
 #include "loadstone/format/names.h"
 #include "loadstone/format/probe.h"
@@ -262,6 +263,11 @@ const Format* find_store_format(const std::string& folder) {
 
 Catalog discover(const std::vector<std::string>& paths, const DiscoverOptions& options, const ThreadPool& pool) {
   const Format* forced = forced_format(options);
+  if (forced == nullptr && options.files_from.empty()) {
+    if (const std::string index = find_index(paths); !index.empty()) {
+      return discover_index(read_index(index), options, pool);
+    }
+  }
   Gathered gathered;
   {
     const TraceScope scope(options.trace, "gather names", "discover");

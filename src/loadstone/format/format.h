@@ -65,6 +65,9 @@ struct Format {
   void (*decode)(const Encoding& encoding, const Piece& piece, DType dtype, std::span<const std::byte> stored,
                  std::span<std::byte> out);
 
+  /// False for formats that cannot be told from other bytes for sure: a file called so is taken for one.
+  bool has_magic = true;
+
   /// Formats whose data sets are folders (zarr). True if the folder is one of them: one part of a stack, not a folder
   /// of shards. Null for formats of single files.
   bool (*recognise_store)(const std::string& folder) = nullptr;

@@ -11,6 +11,7 @@
 #include "loadstone/array/parse_element.h"
 #include "loadstone/base/cat.h"
 #include "loadstone/base/text.h"
+#include "loadstone/format/array_names.h"
 #include "loadstone/format/arrow/plugin.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/format.h"
@@ -163,6 +164,9 @@ std::vector<Header> discover(ByteSource& source, const ReadHints& hints) {
   ParquetFooter footer;
   rethrow(arrow_plugin().parquet_footer(source, footer), source.path());
   if (!hints.columns.empty()) return {joined_columns(source, footer, hints)};
+  std::vector<std::string> names;
+  for (const ParquetColumn& column : footer.columns) names.push_back(column.name);
+  require_arrays(source.path(), hints.arrays, names);
   std::vector<Header> out;
   std::string left_out;
   for (const ParquetColumn& column : footer.columns) {

@@ -15,6 +15,7 @@
 #include "loadstone/base/text.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/gather.h"
+#include "loadstone/format/sniff.h"
 
 namespace loadstone {
 
@@ -202,6 +203,7 @@ class Prober {
     }
     HeadSource head(*source, counters);
     const Format* format = recognise(head.head());
+    if (format == nullptr && !sniff(head.head(), source->stamp().size_bytes, path).named) format = by_name(path);
     if (format == nullptr || (forced_ != nullptr && format != forced_)) {
       Sniffed sniffed = sniff(head.head(), source->stamp().size_bytes, path);
       if (format != nullptr) sniffed = {cat("a file of format ", format->name), format->name};
@@ -212,6 +214,16 @@ class Prober {
     std::vector<Header> headers = format->discover(head, options_.hints);
     if (headers.size() == 1) check_sidecar(i, headers[0]);
     accept(i, *format, std::move(headers));
+  }
+
+  /// A format without a magic that a file is called as: it says best what is wrong with the file.
+  const Format* by_name(const std::string& path) const {
+    const std::string extension = extension_of(path);
+    for (const Format* format : all_formats()) {
+      const auto& known = format->extensions;
+      if (!format->has_magic && std::find(known.begin(), known.end(), extension) != known.end()) return format;
+    }
+    return nullptr;
   }
 
   void look_into_store(std::size_t i, const Format& format, IoCounters& counters) {

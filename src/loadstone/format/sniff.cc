@@ -86,7 +86,7 @@ Sniffed sniff(std::span<const std::byte> head, std::int64_t size_bytes, std::str
   }
   if (std::all_of(text.begin(), text.end(), [](char c) { return c == '\0'; })) return {"zeros only", ""};
   if (is_text(text)) return {"text", ""};
-  return {cat("a file that begins with the bytes ", printable(text.substr(0, 8))), ""};
+  return {cat("a file that begins with the bytes ", printable(text.substr(0, 8))), "", false};
 }
 
 std::string_view base_name(std::string_view path) {

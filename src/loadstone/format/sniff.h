@@ -12,6 +12,7 @@ namespace loadstone {
 struct Sniffed {
   std::string what;              ///< for people: "a Git LFS pointer", else its first bytes
   std::string_view data_format;  ///< "safetensors", "hdf5", … when it is a data format that this build lacks
+  bool named = true;             ///< false when `what` only quotes the first bytes
 };
 /// `name` is the file's name: a zip archive called .npz is NumPy's, and text formats have no magic.
 Sniffed sniff(std::span<const std::byte> head, std::int64_t size_bytes, std::string_view name);

@@ -1,6 +1,7 @@
 #include "loadstone/format/stack_arrays.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "loadstone/base/cat.h"
@@ -114,7 +115,7 @@ void take_fill(ArrayEntry& array, Header& header, const StackPart& part) {
   }
 }
 
-ArrayEntry stack_one(std::vector<StackPart>& parts, const std::vector<PartFiles>& files, const std::string& name) {
+ArrayEntry stack_one(std::span<StackPart> parts, std::span<const PartFiles> files, const std::string& name) {
   ArrayEntry out;
   Header first;
   first.dtype = find(parts.front(), name)->dtype;
@@ -143,6 +144,17 @@ ArrayEntry stack_one(std::vector<StackPart>& parts, const std::vector<PartFiles>
   return out;
 }
 
+std::vector<PartFiles> add_files(const std::vector<StackPart>& parts, Catalog& out) {
+  std::vector<PartFiles> files;
+  for (const StackPart& part : parts) {
+    PartFiles& added = files.emplace_back();
+    added.self = out.files.add(part.path, part.stamp);
+    added.first = added.self + 1;
+    for (std::int64_t f = 0; f < part.files.size(); ++f) out.files.add(part.files.path(f), part.files.stamp(f));
+  }
+  return files;
+}
+
 }  // namespace
 
 void check_total(const ArrayEntry& array) {
@@ -159,13 +171,7 @@ void check_total(const ArrayEntry& array) {
 Catalog stack_arrays(std::vector<StackPart> parts, const std::string& name, const std::string& unnamed) {
   check_names(parts);
   Catalog out;
-  std::vector<PartFiles> files;
-  for (const StackPart& part : parts) {
-    PartFiles& added = files.emplace_back();
-    added.self = out.files.add(part.path, part.stamp);
-    added.first = added.self + 1;
-    for (std::int64_t f = 0; f < part.files.size(); ++f) out.files.add(part.files.path(f), part.files.stamp(f));
-  }
+  const std::vector<PartFiles> files = add_files(parts, out);
   std::vector<std::string> names;
   for (const Header& header : parts.front().headers) names.push_back(header.name);
   // An unnamed first file takes the name that the others give (mixed formats).
@@ -179,6 +185,19 @@ Catalog stack_arrays(std::vector<StackPart> parts, const std::string& name, cons
     if (array.name.empty()) array.name = unnamed;
     if (names.size() == 1 && !name.empty()) array.name = name;
     out.arrays.push_back(std::move(array));
+  }
+  return out;
+}
+
+Catalog union_arrays(std::vector<StackPart> parts) {
+  Catalog out;
+  const std::vector<PartFiles> files = add_files(parts, out);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    std::vector<std::string> names;
+    for (const Header& header : parts[p].headers) names.push_back(header.name);
+    for (const std::string& name : names) {
+      out.arrays.push_back(stack_one(std::span(parts).subspan(p, 1), std::span(files).subspan(p, 1), name));
+    }
   }
   return out;
 }

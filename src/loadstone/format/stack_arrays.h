@@ -23,6 +23,9 @@ struct StackPart {
 /// dtype or in a dimension but the first (loading D4-D6), and for sizes beyond 2^63-1.
 Catalog stack_arrays(std::vector<StackPart> parts, const std::string& name, const std::string& unnamed);
 
+/// The arrays of all parts side by side, none stacked; the parts hold different names.
+Catalog union_arrays(std::vector<StackPart> parts);
+
 /// The whole array's bytes fit, with extents of 0 counted as 1: Error{data} otherwise.
 void check_total(const ArrayEntry& array);
 
