@@ -107,7 +107,8 @@ TensorIndex read_index(const std::string& path) {
   } catch (const Json::exception& error) {
     throw file_error(path, cat("is no valid JSON: ", printable(error.what())));
   } catch (const Error& error) {
-    throw error.facts().file.empty() ? as_file_error(path, error) : error;
+    if (!error.facts().file.empty()) throw;
+    throw as_file_error(path, error);
   }
   if (out.files.empty()) throw file_error(path, "names no tensor", "at least one tensor", "none");
   return out;

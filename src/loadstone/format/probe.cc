@@ -210,10 +210,25 @@ class Prober {
       set_odd(i, Probe::State::unknown, std::move(sniffed));
       return;
     }
+    if (forced_ == nullptr && is_called_otherwise(path, *format)) {
+      set_odd(i, Probe::State::unknown, {cat("a file of format ", format->name), {}});
+      return;
+    }
     out_.files[i].format = index_of(format);
     std::vector<Header> headers = format->discover(head, options_.hints);
     if (headers.size() == 1) check_sidecar(i, headers[0]);
     accept(i, *format, std::move(headers));
+  }
+
+  /// True when the extension is that of another self-describing format: one of the two is wrong.
+  static bool is_called_otherwise(const std::string& path, const Format& format) {
+    const std::string extension = extension_of(path);
+    const auto has = [&](const Format& each) {
+      return std::find(each.extensions.begin(), each.extensions.end(), extension) != each.extensions.end();
+    };
+    const auto all = all_formats();
+    return !has(format) &&
+           std::any_of(all.begin(), all.end(), [&](const Format* each) { return each->name != "raw" && has(*each); });
   }
 
   /// A format without a magic that a file is called as: it says best what is wrong with the file.
