@@ -147,6 +147,12 @@ int guarded(const std::vector<std::string>& words) {
 }  // namespace loadstone::cli
 
 int main(int argc, char** argv) {
-  loadstone::cli::install_signal_handlers();
-  return loadstone::cli::guarded({argv + std::min(argc, 1), argv + argc});
+  try {
+    loadstone::cli::install_signal_handlers();
+    return loadstone::cli::guarded({argv + std::min(argc, 1), argv + argc});
+  } catch (...) {
+    // No memory even for the words of the command line or for saying what failed.
+    loadstone::cli::say_out_of_memory();
+    return loadstone::cli::kSystem;
+  }
 }

@@ -6,6 +6,12 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "cli/verb.h"
 
 namespace loadstone::cli {
 
@@ -19,19 +25,44 @@ CancelToken* token = nullptr;
 
 static_assert(std::atomic<const char*>::is_always_lock_free, "read in a signal handler");
 
+void unlink_temporaries() {
+  for (const auto& note : temporaries) {
+    if (const char* path = note.load()) ::unlink(path);
+  }
+}
+
 extern "C" void on_signal(int number) {
   if (signals_seen.fetch_add(1) == 0) {
     token->request();
     return;
   }
-  for (const auto& note : temporaries) {
-    if (const char* path = note.load()) ::unlink(path);
-  }
+  unlink_temporaries();
   ::signal(number, SIG_DFL);
   ::raise(number);
 }
 
+// The libraries for JSON and options allocate in destructors and in noexcept functions: when memory ends just there, no
+// exception reaches main(). Any other way here is a bug, and abort() says where.
+[[noreturn]] void on_terminate() {
+  unlink_temporaries();
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::bad_alloc&) {
+      say_out_of_memory();
+      ::_exit(kSystem);
+    } catch (...) {
+    }
+  }
+  std::abort();
+}
+
 }  // namespace
+
+void say_out_of_memory() {
+  constexpr std::string_view kMessage = "loadstone: error: out of memory\n";
+  (void)!::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+}
 
 CancelToken& cancel_token() {
   static CancelToken* made = new CancelToken;
@@ -39,6 +70,7 @@ CancelToken& cancel_token() {
 }
 
 void install_signal_handlers() {
+  std::set_terminate(on_terminate);
   token = &cancel_token();
   struct sigaction action {};
   action.sa_handler = on_signal;

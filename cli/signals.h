@@ -11,6 +11,8 @@ namespace loadstone::cli {
 /// an errno, which is reported.
 CancelToken& cancel_token();
 void install_signal_handlers();
+/// One line on stderr, without an allocation.
+void say_out_of_memory();
 
 /// Notes a file for removal on the second signal while it lives. Beyond 64 files at a time nothing is noted.
 class TemporaryNote {

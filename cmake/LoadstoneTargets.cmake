@@ -12,7 +12,9 @@ target_include_directories(loadstone_flags INTERFACE "${PROJECT_SOURCE_DIR}/src"
 if(LOADSTONE_SANITIZE)
   target_compile_options(loadstone_flags INTERFACE -fsanitize=${LOADSTONE_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
-  target_link_options(loadstone_flags INTERFACE -fsanitize=${LOADSTONE_SANITIZE})
+  # Only the fuzzers of tests/fuzz have fuzzer's own main().
+  string(REPLACE "fuzzer-no-link," "" sanitizers "${LOADSTONE_SANITIZE}")
+  target_link_options(loadstone_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
 # loadstone_add_module(plan SOURCES a.cc b.cc DEPS base array): the static library loadstone_plan. DEPS must match

@@ -2,13 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
 #include "loadstone/format/write.h"
+#include "tests/fakes/failing_source.h"
 
 namespace loadstone {
 namespace {
@@ -29,6 +34,20 @@ class TemporaryDirectory {
 
  private:
   std::string path_;
+};
+
+/// Host memory, of which there is none left for the nth buffer.
+class FailingBuffers final : public BufferProvider {
+ public:
+  explicit FailingBuffers(int nth) : nth_(nth) {}
+  View buffer(const Plan& plan, std::int32_t slot) override {
+    if (++asked_ == nth_) throw os_error(ENOMEM, "buffer", "cannot allocate");
+    return inner_->buffer(plan, slot);
+  }
+
+ private:
+  std::unique_ptr<BufferProvider> inner_ = host_buffers();
+  int nth_, asked_ = 0;
 };
 
 std::vector<std::byte> made_up(const Shape& shape, DType dtype, std::uint64_t seed) {
@@ -121,6 +140,88 @@ TEST(Load, VerifyFindsExchangedBuffersAfterALoad) {
   const std::string text = to_string(verdict);
   EXPECT_NE(text.find("2:4"), std::string::npos) << text;
   EXPECT_NE(text.find("4:6"), std::string::npos) << text;
+}
+
+// covers: faults F13
+TEST(Load, AnotherShapeOrDtypeThanTheCatalogSaysIsAccusedAtL0) {
+  const TemporaryDirectory dir;
+  const Catalog catalog = open({write_set(dir, {8, 4}, 2)});
+  const LoadResult loaded = load_over(catalog, over_cpus({"x"}, {2}, "x", Uneven::error), VerifyMode::none);
+  WriteOptions shape;
+  shape.shape = {4, 8};
+  write_dataset(dir / "shape", shape, ThreadPool(1));
+  WriteOptions dtype;
+  dtype.shape = {8, 4};
+  dtype.dtype = dtypes::kInt32;
+  write_dataset(dir / "dtype", dtype, ThreadPool(1));
+  const auto check = [&](const std::string& other, const std::string& detail) {
+    DiscoverOptions named;
+    named.name = catalog.arrays[0].name;
+    const Verdict verdict = verify(loaded.placement, open({dir / other}, named));
+    EXPECT_FALSE(verdict.ok());
+    ASSERT_EQ(verdict.accusations.size(), 2U) << "every device holds it";
+    for (const Accusation& accusation : verdict.accusations) {
+      EXPECT_EQ(accusation.level, Level::structure);
+      EXPECT_EQ(accusation.holds, Accusation::Holds::other_structure);
+      EXPECT_EQ(accusation.detail, detail);
+    }
+  };
+  check("shape", "shape: expected (4, 8), found (8, 4)");
+  check("dtype", "dtype: expected int32, found float32");
+}
+
+// covers: loading E1, E8
+TEST(Load, EveryOpenReadAndBufferMayFailAndNothingStaysOpen) {
+  const TemporaryDirectory dir;
+  const std::string set = write_set(dir, {12, 4}, 3);
+  const Sharding sharding = over_cpus({"x", "y"}, {2, 2}, "x,y", Uneven::ceil);
+  const Manifest manifest = digest(open({set}));
+  const auto run = [&](fakes::FailingSources& sources, BufferProvider* buffers) {
+    DiscoverOptions discover;
+    discover.sources = &sources;
+    const Catalog catalog = open({set}, discover, 2);
+    LoadOptions options;
+    options.threads = 2;
+    options.verify = VerifyMode::full;
+    options.sources = &sources;
+    options.buffers = buffers;
+    const LoadResult loaded = load(catalog, {{0, sharding}}, options);
+    CheckOptions check;
+    check.threads = 2;
+    check.sources = &sources;
+    EXPECT_TRUE(loaded.verdict->ok() && verify(loaded.placement, catalog, check).ok());
+    EXPECT_EQ(digest(catalog, {}, 2, {}, nullptr, &sources), manifest);
+  };
+  const auto descriptors = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  fakes::FailingSources counted(pread_sources());
+  run(counted, nullptr);
+  ASSERT_GT(counted.opens(), 3);
+  ASSERT_GT(counted.reads(), 3);
+  const auto before = descriptors();
+  for (std::int64_t n = 1; n <= std::max(counted.opens(), counted.reads()); ++n) {
+    for (const bool open_fails : {true, false}) {
+      if (n > (open_fails ? counted.opens() : counted.reads())) continue;
+      fakes::FailingSources sources(pread_sources());
+      open_fails ? sources.fail_open(n, EIO) : sources.fail_read(n, EIO);
+      try {
+        run(sources, nullptr);
+        ADD_FAILURE() << (open_fails ? "open " : "read ") << n << " failed without an error";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::system) << error.what();
+        EXPECT_EQ(error.facts().os_error, EIO) << error.what();
+        EXPECT_NE(error.message().find("shard_"), std::string::npos) << error.what();
+      }
+      EXPECT_EQ(descriptors(), before) << (open_fails ? "open " : "read ") << n;
+    }
+  }
+  for (int n = 1; n <= 4; ++n) {
+    FailingBuffers buffers(n);
+    fakes::FailingSources sources(pread_sources());
+    EXPECT_THROW(run(sources, &buffers), Error) << n;
+    EXPECT_EQ(descriptors(), before) << n;
+  }
 }
 
 TEST(Load, RefusesAManifestWithoutTheArrayBeforeAnythingIsHandedOut) {

@@ -26,9 +26,14 @@ int look(const std::string& path, struct stat& found) {
   return ::lstat(path.c_str(), &found) == 0 ? 0 : errno;
 }
 
+/// Error{system} when that cannot be told; a broken link or one without permission is no folder.
 bool is_folder(const std::string& path) {
   struct stat found {};
-  return ::stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+  if (::stat(path.c_str(), &found) == 0) return S_ISDIR(found.st_mode);
+  for (const int told : {ENOENT, ENOTDIR, ELOOP, EACCES, ENAMETOOLONG}) {
+    if (errno == told) return false;
+  }
+  throw errno_error(errno, path, "cannot stat");
 }
 
 void add_listed(Gathered& out, const std::string& path) {

@@ -274,7 +274,7 @@ WriteReport write_dataset(const std::string& dir, const WriteOptions& options, c
   WriteReport report;
   report.rows = rows_of_shards(options);
   const ShardWriter shards(dir, options, report.rows, undo);
-  nlohmann::ordered_json own = nlohmann::ordered_json::array();
+  std::vector<std::string> own;
   for (std::int64_t f = 0; f < options.shards; ++f) {
     own.push_back(shards.name(f));
     report.files.push_back(join_path(dir, shards.name(f)));
@@ -285,9 +285,11 @@ WriteReport write_dataset(const std::string& dir, const WriteOptions& options, c
     undo.add_file(path);
     write_file_atomically(path, text.data(), text.size());
   };
-  if (options.format == "raw") own.push_back(kSidecarName);
+  if (options.format == "raw") own.emplace_back(kSidecarName);
   // First of all: what lies in the directory is always listed, even after a crash in the middle.
-  put(kMarkerName, nlohmann::ordered_json{{"files", own}}.dump() + "\n");
+  // Its JSON is gone before: a destructor of it that runs out of memory ends the process without undoing anything.
+  const std::string marker = nlohmann::ordered_json{{"files", own}}.dump() + "\n";
+  put(kMarkerName, marker);
   ProgressMeter meter(options.progress, "write", report.bytes);
   pool.parallel_for(
       options.shards, [&](std::int64_t f, int worker) { shards.write(f, worker, meter); }, options.cancel);

@@ -81,7 +81,7 @@ Json read_json(const Read& read) {
 }  // namespace
 
 std::string to_json(const Catalog& catalog, const Plan& plan) {
-  Json out;
+  Json out = Json::object();  // not null: there operator[] fails to clean up when memory ends
   out["strategy"] = to_string(plan.strategy);
   out["process"] = plan.process;
   out["options"] = {{"strategy", to_string(plan.options.strategy)},
