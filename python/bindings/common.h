@@ -27,10 +27,21 @@ void bind_plan(nb::module_& m);
 void bind_verify(nb::module_& m);
 void bind_load(nb::module_& m);
 
-/// What Python sees of a View.
+/// What Python sees of a View. The Python references are the view's own, so that the garbage collector can follow them:
+/// of borrowed memory `keep` is the only owner, and C++ that outlives the object takes shared_view().
 struct MemoryView {
   View view;
+  nb::object obj{};   ///< what it was made from; the parent of a slice; null for memory of a load
+  nb::object keep{};  ///< owner of borrowed memory: the producer, or the memoryview that pins its buffer
+  bool released = false;
+  bool interface = false;  ///< `obj` is asked again before an export: its memory may have moved
+
+  /// ValueError after release().
+  const View& live() const;
 };
+
+/// The view, kept alive without a MemoryView.
+View shared_view(const MemoryView& view);
 
 /// A Shard and which of its dimensions are whole (`slice(None)` in JAX's index maps).
 struct BoundShard {

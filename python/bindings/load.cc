@@ -103,7 +103,7 @@ std::vector<BoundPlacement> load_arrays(std::shared_ptr<Catalog> catalog, const 
   std::optional<CallersBuffers> callers;
   if (out) {
     std::vector<View> views;
-    for (const MemoryView& view : *out) views.push_back(view.view);
+    for (const MemoryView& view : *out) views.push_back(shared_view(view));
     callers.emplace(std::move(views));
   }
   LoadOptions options;
@@ -135,7 +135,7 @@ BoundPlacement placement_of(nb::str name, const std::string& dtype, nb::object s
   placement.arrays.push_back({bytes_of(name), parse_dtype(dtype).dtype, dims, sharding});
   const std::vector<Shard> shards = sharding.shards(dims, positions);
   for (std::size_t k = 0; k < shards.size(); ++k) {
-    View view = views[k].view;
+    View view = shared_view(views[k]);
     // Under the name of the device that the sharding gives it: host arrays do not know which host device they are.
     if (view.data() != nullptr && view.place() != shards[k].device.place) {
       const std::int64_t low = view.layout().min_offset() * view.dtype().itemsize();

@@ -42,6 +42,7 @@ from loadstone._errors import (
     UsageError,
 )
 from loadstone._front import digest, load, open, plan, read_manifest, verify, write_dataset
+from loadstone._span import Span, is_span
 
 __version__: str = _version()
 
@@ -67,10 +68,12 @@ __all__ = [
     "ResourceError",
     "Shard",
     "Sharding",
+    "Span",
     "UsageError",
     "Verdict",
     "__version__",
     "digest",
+    "is_span",
     "jax",
     "load",
     "open",

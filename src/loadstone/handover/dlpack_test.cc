@@ -116,5 +116,115 @@ TEST(Dlpack, PinnedAndManagedMemorySayOrdinalZeroAndDevicesKeepTheirs) {
   EXPECT_EQ(export_place({PlaceKind::cuda, 2}), (Place{PlaceKind::cuda, 2}));
 }
 
+/// A producer's tensor that counts its deleter's calls.
+struct Producer {
+  std::int64_t shape[2] = {2, 3};
+  std::int64_t strides[2] = {3, 1};
+  float values[8] = {};
+  int deleted = 0;
+  ManagedTensorVersioned managed;
+
+  Producer() {
+    managed.tensor = {values, Place{}, 2, dtypes::kFloat32, shape, strides, 0};
+    managed.manager_ctx = this;
+    managed.deleter = [](ManagedTensorVersioned* self) { ++static_cast<Producer*>(self->manager_ctx)->deleted; };
+  }
+  std::string refusal() {
+    try {
+      from_versioned(&managed);
+    } catch (const Error& error) {
+      return std::string(kind_name(error.kind())) + ": " + error.message();
+    }
+    return "accepted";
+  }
+};
+
+// covers: memory_view B2
+TEST(Dlpack, ImportSharesTheBytesAndDeletesOnce) {
+  Producer producer;
+  producer.managed.tensor.byte_offset = 8;
+  producer.managed.flags = kReadOnly;
+  {
+    View view = from_versioned(&producer.managed, Order{Order::Kind::stream, 7});
+    EXPECT_EQ(view.data(), reinterpret_cast<std::byte*>(producer.values + 2));
+    EXPECT_EQ(view.shape(), (Shape{2, 3}));
+    EXPECT_TRUE(view.readonly());
+    EXPECT_EQ(view.order(), (Order{Order::Kind::stream, 7}));
+    const View part = view.subview(Box{{1, 0}, {2, 3}});
+    view = View();
+    EXPECT_EQ(producer.deleted, 0) << "the part keeps the tensor";
+  }
+  EXPECT_EQ(producer.deleted, 1);
+}
+
+// covers: memory_view B2
+TEST(Dlpack, NullStridesAreCOrderAndANullDeleterIsFine) {
+  Producer producer;
+  producer.managed.tensor.strides = nullptr;
+  producer.managed.deleter = nullptr;
+  EXPECT_EQ(from_versioned(&producer.managed).layout().strides(), (Dims{3, 1}));
+  producer.managed.tensor.ndim = 0;
+  producer.managed.tensor.shape = nullptr;
+  EXPECT_EQ(from_versioned(&producer.managed).layout().num_elems(), 1);
+}
+
+TEST(Dlpack, AnotherMajorVersionIsDeletedUnread) {
+  Producer producer;
+  producer.managed.version.major = 2;
+  producer.managed.tensor.shape = nullptr;
+  EXPECT_NE(producer.refusal().find("version 2.3"), std::string::npos);
+  EXPECT_EQ(producer.deleted, 1);
+}
+
+TEST(Dlpack, MalformedTensorsAreRefusedAndDeletedOnce) {
+  const auto refused = [](auto&& damage, const std::string& text) {
+    Producer producer;
+    damage(producer);
+    const std::string refusal = producer.refusal();
+    EXPECT_NE(refusal.find(text), std::string::npos) << refusal;
+    EXPECT_EQ(producer.deleted, 1) << text;
+  };
+  refused([](Producer& p) { p.managed.tensor.ndim = -1; }, "usage: ndim -1");
+  refused([](Producer& p) { p.managed.tensor.ndim = 65; }, "usage: ndim 65");
+  refused([](Producer& p) { p.managed.tensor.shape = nullptr; }, "usage: shape NULL");
+  refused([](Producer& p) { p.shape[0] = -2; }, "usage: shape (-2, 3)");
+  refused([](Producer& p) { p.managed.tensor.data = nullptr; }, "usage: pointer 0");
+  refused([](Producer& p) { p.shape[0] = p.shape[1] = std::int64_t{1} << 40; }, "data: shape");
+  refused(
+      [](Producer& p) {
+        p.strides[0] = INT64_MAX;
+        p.shape[0] = 3;
+      },
+      "data: ");
+  refused([](Producer& p) { p.managed.tensor.byte_offset = UINT64_MAX; }, "usage: byte_offset");
+  refused(
+      [](Producer& p) {
+        p.managed.tensor.dtype = DType{2, 32, 4};
+      },
+      "usage: DLPack type (code 2, bits 32, lanes 4)");
+  refused([](Producer& p) { p.managed.tensor.dtype = DType{3, 64, 1}; }, "usage: DLPack type (code 3");
+  refused([](Producer& p) { p.managed.tensor.dtype = DType{240, 64, 1}; }, "usage: DLPack type (code 240");
+}
+
+// covers: memory_view B11
+TEST(Dlpack, PairedFloat4CountsSingleElements) {
+  Producer producer;
+  producer.managed.tensor.dtype = DType{17, 4, 2};
+  const View view = from_versioned(&producer.managed);
+  EXPECT_EQ(view.shape(), (Shape{2, 6}));
+  EXPECT_EQ(view.dtype(), (DType{17, 4, 1}));
+  EXPECT_EQ(view.nbytes(), 6);
+}
+
+// covers: memory_view B5
+TEST(Dlpack, LegacyTensorsAreReadOnlyUnlessTheCallerKnowsBetter) {
+  std::int64_t shape[1] = {2};
+  float values[2] = {};
+  ManagedTensor managed;
+  managed.tensor = {values, Place{}, 1, dtypes::kFloat32, shape, nullptr, 0};
+  EXPECT_TRUE(from_legacy(&managed).readonly());
+  EXPECT_FALSE(from_legacy(&managed, true).readonly());
+}
+
 }  // namespace
 }  // namespace loadstone::dlpack

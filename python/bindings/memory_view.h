@@ -1,0 +1,66 @@
+#pragma once
+
+#include <string>
+
+#include "common.h"
+#include "loadstone/handover/dlpack.h"
+
+/// What the files behind loadstone.MemoryView share: memory_view.cc (the class), import.cc (its constructor) and
+/// export.cc (DLPack, the array interfaces, the buffer protocol).
+namespace loadstone::python {
+
+inline constexpr const char* kLegacyName = "dltensor";
+inline constexpr const char* kVersionedName = "dltensor_versioned";
+
+/// What the constructor was given beside the object.
+struct ImportOptions {
+  nb::object stream;
+  nb::object after;
+  bool writable = false;
+  std::optional<DType> dtype;
+};
+
+/// The one import. Asks `obj` in the order DLPack, CUDA array interface, buffer protocol, __array_interface__.
+MemoryView import_object(nb::handle obj, const ImportOptions& options);
+/// A view of a NumPy array's own memory, which it keeps alive.
+MemoryView view_array(nb::object array);
+
+void bind_memory_view_exports(nb::class_<MemoryView>& cls);
+/// Py_bf_getbuffer and Py_bf_releasebuffer.
+int get_buffer(PyObject* self, Py_buffer* out, int flags);
+void release_buffer(PyObject*, Py_buffer* buffer);
+
+/// The MemoryView behind a Python object. TypeError when it was never constructed.
+MemoryView& memory_view_of(nb::handle self);
+/// Strides in bytes, for types of whole bytes.
+Dims byte_strides(const View& view);
+/// ValueError, BufferError and OverflowError with a text of any length.
+[[noreturn]] void raise(PyObject* type, const std::string& text);
+/// A stream given as an int or as an object with __cuda_stream__.
+std::int64_t stream_value(nb::handle stream);
+/// Runs an import of the core: what passes 2^63-1 becomes an OverflowError.
+template <typename Work>
+View checked_import(Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data) raise(PyExc_OverflowError, error.message());
+    throw;
+  }
+}
+
+/// Keeps a Python object for as long as a Memory lives, which may end on any thread.
+class Keepalive {
+ public:
+  explicit Keepalive(nb::object object) : object_(object.release().ptr()) {}
+  Keepalive(const Keepalive&) = delete;
+  Keepalive& operator=(const Keepalive&) = delete;
+  ~Keepalive() {
+    if (const nb::detail::cleanup_guard guard{}) Py_DECREF(object_);
+  }
+
+ private:
+  PyObject* object_;
+};
+
+}  // namespace loadstone::python
