@@ -38,7 +38,7 @@ def parse_covers(text: str) -> list[tuple[str, str]] | None:
     for word in re.split(r"[\s,;]+", text.strip(" ,;.")):
         if word in GROUPS:
             group = word
-        elif group and re.fullmatch(r"[A-Z]{0,2}\d+", word):
+        elif group and re.fullmatch(r"[A-Z]{0,2}\d+(?:\.\d+)?", word):
             ids.append((group, word))
         else:
             return None
