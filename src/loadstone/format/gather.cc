@@ -53,10 +53,6 @@ void add_folder(Gathered& out, const std::string& folder) {
     add_listed(out, folder);
     return;
   }
-  if (is_store(folder)) {
-    throw file_error(folder, "is a zarr store: the format zarr is not supported by this build yet",
-                     "a folder of npy or raw files", "a zarr store");
-  }
   Segment segment{Segment::Kind::folder, folder, {}};
   for (const std::string& name : list_folder(folder)) {
     if (is_companion(name)) continue;
