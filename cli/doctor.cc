@@ -11,6 +11,7 @@
 #include "loadstone/base/thread_pool.h"
 #include "loadstone/exec/executor.h"
 #include "loadstone/format/format.h"
+#include "loadstone/format/hdf5_library.h"
 #include "loadstone/verify/pd61.h"
 
 namespace loadstone::cli {
@@ -75,7 +76,11 @@ int run(Session& session) {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   report.check("open files", true, cat("limit ", files.rlim_cur));
-  for (const Format* format : all_formats()) report.check(cat("format ", format->name), true, "built in");
+  for (const Format* format : all_formats()) {
+    bool found = true;
+    const std::string detail = format->name == "hdf5" ? hdf5::report(found) : "built in";
+    report.check(cat("format ", format->name), found, detail);
+  }
   for (const char* name : {"safetensors", "zarr", "hdf5", "parquet", "arrow"}) {
     if (find_format(name) == nullptr) report.check(cat("format ", name), false, "not in this build");
   }

@@ -17,7 +17,7 @@ from loadstone_cli import BINARY, Result, environment, files_in
 
 ARCHIVE = Path(__file__).with_name("inputs.tar.gz")
 TIME_LIMIT = 20
-IN_THIS_BUILD = {"npy", "parquet", "raw", "safetensors", "set", "mesh"}
+IN_THIS_BUILD = {"hdf5", "npy", "parquet", "raw", "safetensors", "set", "mesh"}
 # Options that say where the data goes, not what it is: taken out for `inspect`.
 WITH_VALUE = {"--dump", "--dump-each", "--mesh", "--spec", "--devices", "--uneven", "--strategy", "--over-decompose"}
 WITHOUT_VALUE = {"--verify", "--explain"}

@@ -76,6 +76,10 @@ struct Format {
   /// opened through `sources`.
   std::vector<Header> (*discover_store)(const std::string& folder, ByteSourceFactory& sources, const ReadHints& hints,
                                         FileTable& files) = nullptr;
+
+  /// For files that no recognise() knows: true if the format's mark lies deeper inside (HDF5 behind a user block). Null
+  /// for formats whose mark is at the front.
+  bool (*recognise_inside)(ByteSource& source) = nullptr;
 };
 
 /// All formats built in, in order of recognition. Raw is never recognised: it has to be named.

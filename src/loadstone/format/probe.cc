@@ -202,7 +202,7 @@ class Prober {
       return;
     }
     HeadSource head(*source, counters);
-    const Format* format = recognise(head.head());
+    const Format* format = recognise(head);
     if (format == nullptr && !sniff(head.head(), source->stamp().size_bytes, path).named) format = by_name(path);
     if (format == nullptr || (forced_ != nullptr && format != forced_)) {
       Sniffed sniffed = sniff(head.head(), source->stamp().size_bytes, path);
@@ -249,10 +249,13 @@ class Prober {
     accept(i, format, std::move(headers), std::move(files));
   }
 
-  const Format* recognise(std::span<const std::byte> head) const {
-    if (forced_ != nullptr && forced_->recognise(head)) return forced_;
+  const Format* recognise(HeadSource& source) const {
+    if (forced_ != nullptr && forced_->recognise(source.head())) return forced_;
     for (const Format* format : all_formats()) {
-      if (format->recognise(head)) return format;
+      if (format->recognise(source.head())) return format;
+    }
+    for (const Format* format : all_formats()) {
+      if (format->recognise_inside != nullptr && format->recognise_inside(source)) return format;
     }
     return nullptr;
   }
