@@ -151,7 +151,8 @@ def test_case(name: str, world: Path) -> None:
     if group == "big" and os.environ.get("LOADSTONE_BIG") != "1":
         pytest.skip("large files: set LOADSTONE_BIG=1")
     before = files_in(case)
-    result = run(command, world, case, cwd=want.get("cwd"))
+    shell = command.replace("--dump out.bin", f"--dump {case}/out.bin") if "cwd" in want else command
+    result = run(shell, world, case, cwd=want.get("cwd"))
     if group not in IN_THIS_BUILD:
         check_not_in_this_build(group, want, result, before, case)
         return

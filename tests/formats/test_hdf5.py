@@ -67,7 +67,8 @@ def test_filter_masks_and_chunks_not_allocated(tmp_path: Path) -> None:
         made = file.create_dataset("x", (10, 4), "<i4", chunks=(3, 4), compression="gzip", fillvalue=-7)
         made[:3] = 1
         made.id.write_direct_chunk((3, 0), np.full((3, 4), 2, "<i4").tobytes(), filter_mask=1)
-        want = made[:]
+    want = np.full((10, 4), -7, "<i4")  # h5py itself fails to read a chunk whose mask leaves out deflate
+    want[:3], want[3:6] = 1, 2
     placement = ls.load(ls.open(str(path)), ls.Sharding(ls.Mesh({"x": 1}), ("x",)))
     assert np.array_equal(np.asarray(placement.shards[0].data), want)
     assert any("2 of 4 chunks" in note for note in ls.open(str(path)).notes)

@@ -323,7 +323,7 @@ class Columns {
     if (grid.offsets.empty()) return {};
     if (*codec != Codec::none || field.bits) out.encoding = Encoding{"arrow", codec_text(*codec, field.bits)};
     if (!out.chunk_encodings.empty()) {
-      const auto plain = static_cast<std::int32_t>(out.encoding ? out.chunk_encodings.size() : -1);
+      const auto plain = out.encoding ? static_cast<std::int32_t>(out.chunk_encodings.size()) : -1;
       if (out.encoding) out.chunk_encodings.push_back(*out.encoding);
       std::replace(numbers.begin(), numbers.end(), -1, plain);
       grid.chunk_encodings = std::move(numbers);

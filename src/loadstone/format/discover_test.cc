@@ -383,13 +383,6 @@ TEST(Discover, TheFormatIsInTheContent) {
 // covers: loading D21
 TEST(Discover, FormatsOfOtherBuildsAreNamed) {
   const TempFolder dir;
-  for (const auto& [name, content, format] :
-       std::vector<std::array<std::string, 3>>{{"a.h5", "\x89HDF\r\n\x1a\n", "hdf5"}}) {
-    dir.put("x" + name + "/" + name, content);
-    expect_error(refusal({dir.at("x" + name + "/" + name)}), ErrorKind::data,
-                 {name, format, "not supported by this build"});
-    expect_error(refusal({dir.at("x" + name)}), ErrorKind::data, {name, format, "not supported by this build"});
-  }
   dir.put("store/.zarray", "{}");
   expect_error(refusal({dir.at("store")}), ErrorKind::data, {"store", "zarr"});
   dir.put("stores/s0.zarr/zarr.json", "{}");

@@ -58,15 +58,16 @@ Error library_error(const Library& lib, std::string_view path, std::string_view 
 }
 
 hid_t open_file(const Library& lib, const std::string& path) {
-  const Id access(lib.H5Pcreate(lib.file_access_class), lib.H5Pclose);
-  lib.H5Pset_file_locking(access.get(), false, true);
-  return lib.H5Fopen(path.c_str(), 0, access.get());
+  // Kept for good: closing a list clears the error that the caller is going to ask for.
+  static const hid_t kAccess = lib.H5Pcreate(lib.file_access_class);
+  lib.H5Pset_file_locking(kAccess, false, true);
+  return lib.H5Fopen(path.c_str(), 0, kAccess);
 }
 
 hid_t open_dataset(const Library& lib, hid_t file, const std::string& name) {
-  const Id access(lib.H5Pcreate(lib.dataset_access_class), lib.H5Pclose);
-  lib.H5Pset_efile_prefix(access.get(), "${ORIGIN}");
-  return lib.H5Dopen2(file, name.c_str(), access.get());
+  static const hid_t kAccess = lib.H5Pcreate(lib.dataset_access_class);
+  lib.H5Pset_efile_prefix(kAccess, "${ORIGIN}");
+  return lib.H5Dopen2(file, name.c_str(), kAccess);
 }
 
 /// Adds the names of all datasets below a group; `path` is its name with a slash behind, "" for the root.
@@ -633,6 +634,7 @@ void decode(const Encoding& encoding, const Piece& piece, DType, std::span<const
 
 extern const Format hdf5_format;
 const Format hdf5_format{
-    "hdf5", {".h5", ".hdf5", ".hdf", ".he5", ".nc"}, recognise, discover, decode, nullptr, nullptr, recognise_inside};
+    "hdf5",          {".h5", ".hdf5", ".hdf", ".he5", ".nc"}, recognise, discover, decode, true, nullptr, nullptr,
+    recognise_inside};
 
 }  // namespace loadstone

@@ -211,7 +211,9 @@ class Prober {
       return;
     }
     if (forced_ == nullptr && is_called_otherwise(path, *format)) {
-      set_odd(i, Probe::State::unknown, {cat("a file of format ", format->name), {}});
+      Sniffed sniffed = sniff(head.head(), source->stamp().size_bytes, path);
+      set_odd(i, Probe::State::unknown,
+              {sniffed.named ? std::move(sniffed.what) : cat("a file of format ", format->name), {}});
       return;
     }
     out_.files[i].format = index_of(format);

@@ -131,11 +131,11 @@ ArrayEntry stack_one(std::span<StackPart> parts, std::span<const PartFiles> file
     try {
       if (parts.size() > 1) check_same(first, parts.front(), header, part);
       take_fill(out, header, part);
-      add_part(out, std::move(header), files[p]);
+      add_part(out, std::exchange(header, Header{}), files[p]);
     } catch (const Error& error) {
       faults.push_back(error.facts().file.empty() ? as_file_error(part.path, error) : error);
     }
-    header.name = name;  // moved from, but looked for again only by name
+    header.name = name;  // it is looked for again by name only
   }
   if (!faults.empty()) throw_faults(faults);
   if (first.shape.empty()) out.tiling.set_scalar();

@@ -131,22 +131,26 @@ class Footers {
   void keep(const Key& key, Metadata metadata) {
     std::lock_guard lock(mutex_);
     if (const auto found = entries_.find(key); found != entries_.end()) return;
-    bytes_ += metadata->size();
+    bytes_ += size_of(*metadata);
     entries_.emplace(key, std::pair(std::move(metadata), order_.insert(order_.end(), key)));
     while (bytes_ > kKeptBytes && entries_.size() > 1) {
       const auto oldest = entries_.find(order_.front());
-      bytes_ -= oldest->second.first->size();
+      bytes_ -= size_of(*oldest->second.first);
       entries_.erase(oldest);
       order_.pop_front();
     }
   }
 
  private:
-  static constexpr std::uint64_t kKeptBytes = std::uint64_t{64} << 20;  // of footers as stored
+  /// Arrow has changed the sign of it between versions.
+  static std::int64_t size_of(const parquet::FileMetaData& metadata) {
+    return static_cast<std::int64_t>(metadata.size());
+  }
+  static constexpr std::int64_t kKeptBytes = std::int64_t{64} << 20;  // of footers as stored
   std::mutex mutex_;
   std::list<Key> order_;
   std::map<Key, std::pair<Metadata, std::list<Key>::iterator>> entries_;
-  std::uint64_t bytes_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 Footers& footers() {
