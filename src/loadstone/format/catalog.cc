@@ -293,7 +293,11 @@ std::int64_t Catalog::index_of(std::string_view name) const {
   for (const ArrayEntry& array : arrays) known.push_back(array.name);
   if (name.empty()) {
     if (arrays.size() == 1) return 0;
-    throw usage_error(cat("the data set has ", arrays.size(), " arrays; name one of them: ", join_first(known, 20)));
+    const bool one = !arrays.empty() && arrays[0].tiling.num_parts() == 1 && files.size() > 0;
+    const std::string where =
+        one ? cat(" in '", printable(files.path(arrays[0].tiling.file_of(0))), "' is a group and") : std::string{};
+    throw usage_error(
+        cat("the data set", where, " has ", arrays.size(), " arrays; name one of them: ", join_first(known, 20)));
   }
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (arrays[i].name == name) return static_cast<std::int64_t>(i);

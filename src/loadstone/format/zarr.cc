@@ -244,8 +244,8 @@ void take_codecs_v3(Metadata& out, const Json& codecs) {
     } else if ((name == "gzip" || name == "zstd") && bytes && out.codec.empty()) {
       take_codec(out, name);
     } else {
-      throw data_error(
-          cat("the codec ", in_quotes(name), " is not supported here: expected transpose, bytes, then gzip or zstd"));
+      throw data_error(cat("the codec ", in_quotes(name),
+                           " is not supported by this build: expected transpose, bytes, then gzip or zstd"));
     }
   }
   if (!bytes) throw data_error("'codecs' has no bytes codec");
@@ -262,7 +262,7 @@ Metadata read_v3(const Json& json) {
     throw data_error(cat("has the unknown member ", in_quotes(key)));
   }
   if (const auto it = json.find("storage_transformers"); it != json.end() && !it->empty()) {
-    throw data_error("storage transformers are not supported");
+    throw data_error("has storage_transformers, which are not supported by this build");
   }
   const Json& type = member(json, "data_type");
   static constexpr std::string_view kTypes[] = {"bool",    "int8",    "int16",     "int32",      "int64",
