@@ -10,6 +10,7 @@
 #include "loadstone/base/text.h"
 #include "loadstone/base/thread_pool.h"
 #include "loadstone/exec/executor.h"
+#include "loadstone/format/arrow/plugin.h"
 #include "loadstone/format/format.h"
 #include "loadstone/format/hdf5_library.h"
 #include "loadstone/verify/pd61.h"
@@ -78,7 +79,9 @@ int run(Session& session) {
   report.check("open files", true, cat("limit ", files.rlim_cur));
   for (const Format* format : all_formats()) {
     bool found = true;
-    const std::string detail = format->name == "hdf5" ? hdf5::report(found) : "built in";
+    const std::string detail = format->name == "hdf5"      ? hdf5::report(found)
+                               : format->name == "parquet" ? arrow_plugin_report(found)
+                                                           : "built in";
     report.check(cat("format ", format->name), found, detail);
   }
   for (const char* name : {"safetensors", "zarr", "hdf5", "parquet", "arrow"}) {

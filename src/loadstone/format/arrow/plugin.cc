@@ -139,11 +139,13 @@ const ArrowPlugin& arrow_plugin() {
   return *found.plugin;
 }
 
-std::string arrow_plugin_report() {
+std::string arrow_plugin_report(bool& found) {
   try {
-    const Opened& found = opened();
-    return found.plugin == nullptr ? found.reason : cat("Arrow ", found.plugin->version());
+    const Opened& it = opened();
+    found = it.plugin != nullptr;
+    return found ? cat("Arrow ", it.plugin->version()) : it.reason;
   } catch (const std::exception& error) {
+    found = false;
     return error.what();
   }
 }

@@ -77,7 +77,7 @@ inline constexpr const char* kArrowPluginEntry = "loadstone_arrow_plugin";
 /// The plugin, opened on first use. Error{system} saying what is missing and how to get it.
 const ArrowPlugin& arrow_plugin();
 
-/// For `doctor`: "Arrow 26.0.1" or why Parquet cannot be read here. Never throws.
-std::string arrow_plugin_report();
+/// For `doctor`: "Arrow 26.0.1" or why Parquet cannot be read here; `found` says which. Never throws.
+std::string arrow_plugin_report(bool& found);
 
 }  // namespace loadstone
