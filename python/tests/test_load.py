@@ -199,6 +199,7 @@ class TestProgress:
 SLOW = """
 import os, signal, sys, threading, time
 import loadstone as ls
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job started in the background ignores it
 ds = ls.open(sys.argv[1])
 def stop():
     time.sleep(0.3)
