@@ -60,6 +60,7 @@ def test_contents(wheel: pathlib.Path) -> None:
         "loadstone/py.typed",
         "loadstone/_core.pyi",
         "loadstone/lib/libloadstone.so",
+        "loadstone/lib/libloadstone_arrow.so",
         "loadstone/lib/cmake/loadstone/loadstoneConfig.cmake",
         "loadstone/include/loadstone/load.h",
     ):
@@ -67,7 +68,7 @@ def test_contents(wheel: pathlib.Path) -> None:
     assert any(name.startswith("loadstone/_core.") and name.endswith(".so") for name in names)
     assert any(name.endswith(".data/scripts/loadstone") for name in names)
     assert not [name for name in names if name.endswith((".a", ".cc", "_test.py")) or "/bin/" in name]
-    assert sum(name.endswith(".so") for name in names) == 2
+    assert sum(name.endswith(".so") for name in names) == 3
 
 
 def test_command_and_package_agree(clean: pathlib.Path) -> None:
