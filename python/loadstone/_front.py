@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, overload
@@ -17,14 +15,6 @@ from loadstone._shardings import as_sharding
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 ManifestLike: TypeAlias = Manifest | Path | None
-
-
-@functools.cache
-def _show_libraries() -> None:
-    """Tells the library where Python's own packages keep what it opens at run time."""
-    spec = None if "LOADSTONE_ARROW_DIR" in os.environ else importlib.util.find_spec("pyarrow")
-    if spec is not None and spec.origin is not None:
-        os.environ["LOADSTONE_ARROW_DIR"] = os.path.dirname(spec.origin)
 
 
 def open(  # noqa: A001 - the first arrow
@@ -74,7 +64,6 @@ def open(  # noqa: A001 - the first arrow
         DataError: a file that is not what it claims; holes, strays, unequal dtypes or shapes. `.file`, `.expected`, `.found`.
         ResourceError: a path that is missing (MissingFileError) or may not be read (AccessError).
     """
-    _show_libraries()
     several = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     arrays = [] if array is None else [array] if isinstance(array, str) else list(array)
     return _core.open_paths(

@@ -2,22 +2,20 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <string_view>
 #include <vector>
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
+#include "loadstone/base/site_folders.h"
 #include "loadstone/base/text.h"
 
 namespace loadstone::hdf5 {
@@ -30,50 +28,12 @@ constexpr const char* kCure =
 
 using Version = std::array<int, 3>;
 
-void add_matches(const std::string& pattern, std::vector<std::string>& out) {
-  glob_t found{};
-  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-    for (std::size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
-  }
-  ::globfree(&found);
-}
-
-void add_h5py_of(const std::string& site, std::vector<std::string>& out) {
-  add_matches(cat(site, "/h5py.libs/libhdf5-*.so*"), out);
-}
-
-/// The folders that Python would search: those of our own package and of the environment that holds the program, and
-/// what their .pth files add.
+/// Those inside the wheels of h5py, then the system's.
 std::vector<std::string> candidates() {
-  std::vector<std::string> folders, sites, out;
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&library), &info) != 0 && info.dli_fname != nullptr) {
-    folders.emplace_back(info.dli_fname);
+  std::vector<std::string> out;
+  for (const std::string& site : site_folders()) {
+    for (std::string& path : glob_paths(cat(site, "/h5py.libs/libhdf5-*.so*"))) out.push_back(std::move(path));
   }
-  std::string program(PATH_MAX, '\0');
-  const ssize_t length = ::readlink("/proc/self/exe", program.data(), program.size());
-  if (length > 0) folders.push_back(program.substr(0, static_cast<std::size_t>(length)));
-  if (const char* environment = std::getenv("VIRTUAL_ENV"); environment != nullptr) {
-    add_matches(cat(environment, "/lib/python3*/site-packages"), sites);
-  }
-  for (std::string& file : folders) {
-    const std::size_t slash = file.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : file.substr(0, slash);
-    sites.push_back(cat(folder, "/.."));
-    sites.push_back(cat(folder, "/../.."));
-    add_matches(cat(folder, "/../lib/python3*/site-packages"), sites);
-  }
-  for (std::size_t i = 0, n = sites.size(); i < n; ++i) {
-    std::vector<std::string> paths;
-    add_matches(cat(sites[i], "/*.pth"), paths);
-    for (const std::string& path : paths) {
-      std::ifstream file(path);
-      for (std::string line; std::getline(file, line);) {
-        if (line.starts_with('/')) sites.push_back(line);
-      }
-    }
-  }
-  for (const std::string& site : sites) add_h5py_of(site, out);
   for (const char* name : {"libhdf5_serial.so.103", "libhdf5.so.320", "libhdf5.so.310", "libhdf5.so.200",
                            "libhdf5.so.103", "libhdf5_serial.so", "libhdf5.so"}) {
     out.emplace_back(name);

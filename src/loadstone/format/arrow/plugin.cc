@@ -1,17 +1,15 @@
 #include "loadstone/format/arrow/plugin.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <unistd.h>
 
-#include <climits>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
+#include "loadstone/base/site_folders.h"
 
 namespace loadstone {
 
@@ -22,33 +20,6 @@ constexpr const char* kCure = "install pyarrow " LOADSTONE_ARROW_MAJOR
                               ".x into the environment of loadstone (pip install 'pyarrow==" LOADSTONE_ARROW_MAJOR
                               ".*'), or name its folder in LOADSTONE_ARROW_DIR";
 
-std::string folder_of(std::string_view path) {
-  const auto slash = path.rfind('/');
-  return slash == std::string_view::npos ? "." : std::string(path.substr(0, slash));
-}
-
-/// The folder of the program, links resolved, and of the library that holds this code (the program again when linked
-/// into it).
-std::vector<std::string> own_folders() {
-  std::vector<std::string> out;
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&arrow_plugin_report), &info) != 0 && info.dli_fname != nullptr) {
-    out.push_back(folder_of(info.dli_fname));
-  }
-  std::string program(PATH_MAX, '\0');
-  const ssize_t length = readlink("/proc/self/exe", program.data(), program.size());
-  if (length > 0) out.push_back(folder_of(std::string_view(program).substr(0, static_cast<std::size_t>(length))));
-  return out;
-}
-
-void add_matches(const std::string& pattern, std::vector<std::string>& out) {
-  glob_t found{};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0) {
-    for (std::size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
-  }
-  globfree(&found);
-}
-
 /// Where the plugin may be: in the folder named, beside the library, in a build tree, in the package that belongs to
 /// the command.
 std::vector<std::string> plugin_candidates() {
@@ -57,9 +28,9 @@ std::vector<std::string> plugin_candidates() {
     out.push_back(cat(named, "/", kPlugin));
   }
   for (const std::string& folder : own_folders()) {
-    for (const char* relative : {"/", "/lib/", "/../", "/../lib/"}) out.push_back(cat(folder, relative, kPlugin));
-    add_matches(cat(folder, "/../lib/python3*/site-packages/loadstone/lib/", kPlugin), out);
+    for (const char* relative : {"/", "/../"}) out.push_back(cat(folder, relative, kPlugin));
   }
+  for (const std::string& site : site_folders()) out.push_back(cat(site, "/loadstone/lib/", kPlugin));
   return out;
 }
 
@@ -68,10 +39,7 @@ std::vector<std::string> arrow_folders() {
   std::vector<std::string> out;
   if (const char* named = std::getenv("LOADSTONE_ARROW_DIR"); named != nullptr && *named != '\0')
     out.emplace_back(named);
-  for (const std::string& folder : own_folders()) {
-    add_matches(cat(folder, "/../../pyarrow"), out);
-    add_matches(cat(folder, "/../lib/python3*/site-packages/pyarrow"), out);
-  }
+  for (const std::string& site : site_folders()) out.push_back(cat(site, "/pyarrow"));
   return out;
 }
 
