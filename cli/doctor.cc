@@ -84,9 +84,6 @@ int run(Session& session) {
                                                            : "built in";
     report.check(cat("format ", format->name), found, detail);
   }
-  for (const char* name : {"safetensors", "zarr", "hdf5", "parquet", "arrow"}) {
-    if (find_format(name) == nullptr) report.check(cat("format ", name), false, "not in this build");
-  }
   for (const ExecutorEntry* executor : all_executors()) {
     const std::string reason = executor->available();
     report.check(cat("executor ", executor->name), reason.empty(), reason.empty() ? "can run here" : reason);

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -137,14 +136,6 @@ std::string_view kind_of_file(unsigned mode) {
   if (S_ISCHR(mode)) return "a character device";
   if (S_ISBLK(mode)) return "a block device";
   return "of an unknown kind";
-}
-
-bool is_store(const std::string& folder) {
-  static constexpr std::array<std::string_view, 3> kMarks{".zarray", ".zgroup", "zarr.json"};
-  return std::any_of(kMarks.begin(), kMarks.end(), [&](std::string_view name) {
-    struct stat found {};
-    return ::lstat(join_path(folder, name).c_str(), &found) == 0;
-  });
 }
 
 std::vector<std::string> read_file_list(const std::string& list) {

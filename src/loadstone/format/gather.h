@@ -41,7 +41,4 @@ std::string_view skip_reason(std::string_view name);
 /// "a directory", "a FIFO", …; "" for a regular file.
 std::string_view kind_of_file(unsigned mode);
 
-/// True for a folder that is a zarr store.
-bool is_store(const std::string& folder);
-
 }  // namespace loadstone

@@ -12,6 +12,7 @@
 #include "loadstone/base/cat.h"
 #include "loadstone/base/checked.h"
 #include "loadstone/base/text.h"
+#include "loadstone/format/array_names.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/format.h"
 #include "loadstone/format/hdf5_filters.h"
@@ -538,13 +539,8 @@ Header describe(const Library& lib, hid_t file, ByteSource& source, const ReadHi
                                         ? cat("'", printable(name), "' is a group or a type, not a dataset")
                                         : cat("the link '", printable(name), "' leads nowhere: ", last_error(lib)));
   }
-  std::vector<std::string> names = datasets_of(lib, file);
-  const std::size_t all = names.size();
-  names.resize(std::min<std::size_t>(all, 20));
-  for (std::string& each : names) each = printable(each);
-  throw file_usage_error(source.path(),
-                         cat("no dataset '", printable(name), "'; it has ", all == 0 ? "none" : join(names, ", "),
-                             all > names.size() ? cat(" and ", all - names.size(), " more") : ""));
+  require_arrays(source.path(), {name}, datasets_of(lib, file));
+  throw Error(said);  // listed, and yet not opened
 }
 
 std::vector<Header> discover(ByteSource& source, const ReadHints& hints) {

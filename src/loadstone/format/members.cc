@@ -78,9 +78,6 @@ class Chooser {
 
   /// Nothing is recognised and nothing is called as a known format: raw, if a sidecar says how.
   void read_unknown_as_raw() {
-    for (std::size_t i = 0; i < all_.paths.size(); ++i) {
-      if (!odd(i).data_format.empty()) return;  // a data format that this build lacks is not raw bytes
-    }
     for (std::size_t s = 0; s < all_.segments.size(); ++s) {
       const std::set<std::string> wanted = raw_names(s);
       for (std::size_t i = all_.first[s]; i < all_.first[s + 1]; ++i) {
@@ -136,7 +133,7 @@ class Chooser {
         return;
       }
       case Probe::State::not_file:
-        if (!odd(i).data_format.empty() && !(forced_ != nullptr && !named)) {
+        if (!odd(i).data_format.empty() && forced_ != nullptr && named) {
           faults.push_back(other_data(path, odd(i)));
         } else if (named || called_so) {
           faults.push_back(
@@ -148,7 +145,7 @@ class Chooser {
       case Probe::State::unknown:
         if (called_so && set_->name != "raw") {
           faults.push_back(not_what_it_is_called(path, odd(i)));
-        } else if (!odd(i).data_format.empty() && !(forced_ != nullptr && !named)) {
+        } else if (!odd(i).data_format.empty() && forced_ != nullptr && named) {
           faults.push_back(other_data(path, odd(i)));
         } else if (named) {
           faults.push_back(not_recognised(path, odd(i)));
@@ -166,22 +163,10 @@ class Chooser {
                       std::string(set_->name), std::string(format));
   }
 
-  /// A data format that this build lacks: alone, or beside one that it has.
+  /// Data of another format than the one that --format names.
   Error other_data(const std::string& path, const Sniffed& odd) const {
-    if (forced_ != nullptr) {
-      return file_error(path, cat("not a file of format ", forced_->name, " as --format asks: it is ", odd.what),
-                        std::string(forced_->name), odd.what);
-    }
-    if (set_ != nullptr && example_ < all_.paths.size() && format_of(example_) == set_) {
-      return file_error(path,
-                        cat("is ", odd.what, ", but ", in_quotes(all_.paths[example_]), " is ", set_->name,
-                            ": two formats in one set; --format names one (", odd.data_format,
-                            " is not supported by this build yet)"),
-                        std::string(set_->name), std::string(odd.data_format));
-    }
-    return file_error(path,
-                      cat("is ", odd.what, ": the format ", odd.data_format, " is not supported by this build yet"),
-                      "npy or raw", std::string(odd.data_format));
+    return file_error(path, cat("not a file of format ", forced_->name, " as --format asks: it is ", odd.what),
+                      std::string(forced_->name), odd.what);
   }
 
   Error not_what_it_is_called(const std::string& path, const Sniffed& odd) const {

@@ -183,14 +183,15 @@ class Prober {
       const int failed = errno;
       if (failed != ENOENT || options_.sources == nullptr) throw stat_error(failed, path);
     } else if (const std::string_view kind = kind_of_file(found.st_mode); !kind.empty()) {
-      if (const Format* format = S_ISDIR(found.st_mode) ? find_store_format(path) : nullptr;
-          format != nullptr && (forced_ == nullptr || forced_ == format)) {
-        look_into_store(i, *format, counters);
+      if (const Format* format = S_ISDIR(found.st_mode) ? find_store_format(path) : nullptr) {
+        if (forced_ == nullptr || forced_ == format) {
+          look_into_store(i, *format, counters);
+        } else {
+          set_odd(i, Probe::State::not_file, {cat("a ", format->name, " store"), format->name});
+        }
         return;
       }
-      const bool store = S_ISDIR(found.st_mode) && is_store(path);
-      set_odd(i, Probe::State::not_file,
-              store ? Sniffed{"a zarr store", "zarr"} : Sniffed{std::string(kind), std::string_view{}});
+      set_odd(i, Probe::State::not_file, {std::string(kind), {}});
       return;
     }
     ByteSourceFactory& sources = options_.sources != nullptr ? *options_.sources : pread_sources();
@@ -203,7 +204,7 @@ class Prober {
     }
     HeadSource head(*source, counters);
     const Format* format = recognise(head);
-    if (format == nullptr && !sniff(head.head(), source->stamp().size_bytes, path).named) format = by_name(path);
+    if (format == nullptr) format = best_guess(head.head(), source->stamp().size_bytes, path);
     if (format == nullptr || (forced_ != nullptr && format != forced_)) {
       Sniffed sniffed = sniff(head.head(), source->stamp().size_bytes, path);
       if (format != nullptr) sniffed = {cat("a file of format ", format->name), format->name};
@@ -233,8 +234,12 @@ class Prober {
            std::any_of(all.begin(), all.end(), [&](const Format* each) { return each->name != "raw" && has(*each); });
   }
 
-  /// A format without a magic that a file is called as: it says best what is wrong with the file.
-  const Format* by_name(const std::string& path) const {
+  /// The format that says best what is wrong with a file that none recognised: the one that it looks like (a zip
+  /// archive called .npz), or a format without a magic that it is called as.
+  const Format* best_guess(std::span<const std::byte> head, std::int64_t size_bytes, const std::string& path) const {
+    const Sniffed sniffed = sniff(head, size_bytes, path);
+    if (!sniffed.data_format.empty()) return find_format(sniffed.data_format);
+    if (sniffed.named) return nullptr;
     const std::string extension = extension_of(path);
     for (const Format* format : all_formats()) {
       const auto& known = format->extensions;

@@ -11,7 +11,7 @@ namespace loadstone {
 /// What the first bytes of a file that no Format recognised look like.
 struct Sniffed {
   std::string what;              ///< for people: "a Git LFS pointer", else its first bytes
-  std::string_view data_format;  ///< "safetensors", "hdf5", … when it is a data format that this build lacks
+  std::string_view data_format;  ///< "safetensors", "hdf5", … the format that it looks like, or ""
   bool named = true;             ///< false when `what` only quotes the first bytes
 };
 /// `name` is the file's name: a zip archive called .npz is NumPy's, and text formats have no magic.
