@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from placed import check_placed as check
 
 Array = npt.NDArray[Any]
 ROWS = 1201
@@ -51,16 +52,6 @@ def write(path: Path, table: pa.Table, **options: Any) -> None:
         pa.parquet.write_table(table, path, **options)
     else:
         pa.feather.write_feather(table, path, **options)
-
-
-def placed(ds: ls.Catalog, name: str, axes: dict[str, int], spec: Any) -> ls.Placement:
-    return ls.load(ds, ls.Sharding(ls.Mesh(axes), spec, uneven="ceil"), array=name, verify=True)
-
-
-def check(ds: ls.Catalog, name: str, want: Array, axes: dict[str, int], spec: Any) -> None:
-    """Every device's bytes are those of NumPy's slice; the digests agree with an independent pass."""
-    for shard in placed(ds, name, axes, spec).shards:
-        assert np.asarray(shard.data).tobytes() == np.ascontiguousarray(want[shard.index]).tobytes(), (name, shard)
 
 
 PARQUET = [

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zarr
+from placed import check_placed
 from zarr.codecs import BloscCodec, BytesCodec, GzipCodec, TransposeCodec, ZstdCodec
 
 Array = npt.NDArray[Any]
@@ -24,17 +25,8 @@ def values(rng: random.Random, dtype: str) -> Array:
     return made.astype(dtype)
 
 
-def native(array: Array) -> Array:
-    return array.astype(array.dtype.newbyteorder("="), order="C")
-
-
 def check(path: Path, want: Array, devices: int = 3, **options: Any) -> None:
-    spec = ("x",) if want.ndim else ()
-    placement = ls.load(
-        ls.open(path, **options), ls.Sharding(ls.Mesh({"x": devices}), spec, uneven="ceil"), verify=True
-    )
-    for shard in placement.shards:
-        assert np.asarray(shard.data).tobytes() == native(want)[shard.index].tobytes(), shard
+    check_placed(ls.open(path, **options), None, want, {"x": devices})
 
 
 # covers: loading R3
