@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-CASES = {"npy": "*.npy", "sidecar": "shard_meta.json", "manifest": "*M*.json", "list": "*.txt"}
+CASES = {"npy": "*.npy", "sidecar": "shard_meta.json", "manifest": "*M*.json", "list": "*.txt", "safetensors": "*.safetensors"}
 
 
 def corpus_of(name: str, build: pathlib.Path, cases: pathlib.Path | None) -> pathlib.Path:

@@ -172,7 +172,14 @@ Chunk chunk_of(const Batch& batch, const ArrowField& field, std::size_t node, st
   const std::size_t last_node = node + static_cast<std::size_t>(field.nodes) - 1;
   out.rows = batch.lengths[node];
   out.values = batch.lengths[last_node];
-  for (std::size_t i = node; i <= last_node; ++i) out.nulls += std::max<std::int64_t>(batch.nulls[i], 0);
+  for (std::size_t i = node; i <= last_node; ++i) {
+    const auto sum = checked_add(out.nulls, batch.nulls[i]);
+    if (batch.nulls[i] < 0 || batch.nulls[i] > batch.lengths[i] || !sum) {
+      throw data_error(cat("column ", in_quotes(field.name), " claims ", batch.nulls[i], " nulls among ",
+                           batch.lengths[i], " values"));
+    }
+    out.nulls = *sum;
+  }
   out.data = batch.buffers[buffer + static_cast<std::size_t>(field.buffers) - 1];
   out.validity = batch.buffers[buffer];
   if (!field.list_sizes.empty() && field.list_sizes.front() == -1) out.offsets = batch.buffers[buffer + 1];
@@ -438,7 +445,7 @@ void unpack(std::string_view codec, std::span<const std::byte> stored, std::span
     throw data_error(cat("a compressed buffer holds ", holds, " bytes: expected ", out.size()));
   }
   if (claimed == -1) {
-    std::memcpy(out.data(), stored.data(), out.size());
+    std::copy_n(stored.begin(), out.size(), out.begin());
     return;
   }
   constexpr std::int64_t kPadding = 4096;
@@ -459,7 +466,7 @@ void unpack(std::string_view codec, std::span<const std::byte> stored, std::span
     made = unpack_lz4(stored, to);
   }
   if (made != to.size()) throw data_error(cat("a compressed buffer unpacks to ", made, " bytes: expected ", to.size()));
-  if (!padded.empty()) std::memcpy(out.data(), padded.data(), out.size());
+  if (!padded.empty()) std::copy_n(padded.begin(), out.size(), out.begin());
 }
 
 /// The values of a buffer: unpacked, and booleans from bits to bytes.
@@ -468,7 +475,7 @@ void decode_values(std::string_view codec, std::span<const std::byte> stored, st
   if (!codec.ends_with(" bits")) {
     if (packed) return unpack(codec, stored, out);
     if (stored.size() < out.size()) throw data_error("a data buffer is cut short");
-    std::memcpy(out.data(), stored.data(), out.size());
+    std::copy_n(stored.begin(), out.size(), out.begin());
     return;
   }
   std::vector<std::byte> unpacked;

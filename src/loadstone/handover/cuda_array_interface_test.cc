@@ -77,6 +77,9 @@ TEST(CudaArrayInterface, SizesBeyond63BitsAreDataErrorsBeforeMemoryIsTouched) {
   Interface unused = described({2, 1}, "<f4");
   unused.strides = Dims{16, INT64_MAX / 4 * 4};
   EXPECT_EQ(export_view(import_view(unused, kDevice)).strides, (Dims{16, INT64_MAX / 4 * 4})) << "a stride that fits";
+  // In elements it fits, in bytes it does not: the extent of 1 is never stepped along, so the stride means nothing.
+  const View huge = foreign_view(0x1000, {2, 1}, Dims{4, INT64_MAX / 2}, dtypes::kFloat32, kDevice, false, Order{}, {});
+  EXPECT_EQ(export_view(huge).strides, (Dims{16, 0}));
   Interface wrap = described({1LL << 40}, "|u1", UINTPTR_MAX - 5);
   EXPECT_NE(refusal(wrap).find("address space"), std::string::npos);
 }
