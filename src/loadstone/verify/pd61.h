@@ -47,6 +47,7 @@ class Pd61 {
   Pd61Value tile(const Box& box, const std::byte* data) const;
 
   int lanes() const { return lanes_; }
+  const Pd61Keys& keys() const { return keys_; }
   /// Dimension from which on all dimensions merge into one row (m of the definition).
   int row_dim() const { return row_dim_; }
   const Shape& shape() const { return shape_; }
