@@ -7,6 +7,8 @@
 
 #include "cli/verb.h"
 #include "loadstone/base/cat.h"
+#include "loadstone/base/cuda_context.h"
+#include "loadstone/base/error.h"
 #include "loadstone/base/text.h"
 #include "loadstone/base/thread_pool.h"
 #include "loadstone/exec/executor.h"
@@ -62,6 +64,27 @@ struct Report {
   }
 };
 
+void report_cuda(Report& report) {
+  const std::string problem = cuda::driver_problem();
+  if (!problem.empty()) return report.check("CUDA driver", false, problem);
+  int version = 0;
+  cuda::driver()->driver_get_version(&version);
+  report.check("CUDA driver", true, cat("for CUDA ", version / 1000, ".", version % 1000 / 10));
+  for (int i = 0; i < cuda::device_count(); ++i) {
+    const cuda::DeviceInfo& info = cuda::device_info(i);
+    try {
+      const cuda::MemoryInfo memory = cuda::memory_info(i);
+      report.check(cat("cuda:", i), true,
+                   cat(info.name, ", ", format_bytes(static_cast<std::int64_t>(memory.free)), " free of ",
+                       format_bytes(static_cast<std::int64_t>(memory.total)), ", ", info.uuid));
+      const std::string no_kernels = cuda::kernels_problem(i);
+      report.check(cat("cuda:", i, " kernels"), no_kernels.empty(), no_kernels.empty() ? "loaded" : no_kernels);
+    } catch (const Error& error) {
+      report.check(cat("cuda:", i), false, error.message());
+    }
+  }
+}
+
 int run(Session& session) {
   Report report{session};
   report.check("version", true, version());
@@ -89,10 +112,9 @@ int run(Session& session) {
     report.check(cat("executor ", executor->name), reason.empty(), reason.empty() ? "can run here" : reason);
   }
   report.check("digest", true, cat("PD61, ", pd61_backend()));
-  for (const auto& [name, library] : {std::pair{"CUDA driver", "libcuda.so.1"}, {"cuFile", "libcufile.so.0"}}) {
-    const std::string reason = why_not_open(library);
-    report.check(name, reason.empty(), reason.empty() ? cat(library, " opens") : reason);
-  }
+  report_cuda(report);
+  const std::string no_cufile = why_not_open("libcufile.so.0");
+  report.check("cuFile", no_cufile.empty(), no_cufile.empty() ? "libcufile.so.0 opens" : no_cufile);
   session.json["version"] = version();
   session.json["cores"] = available_cores();
   session.json["memory_bytes"] = total;

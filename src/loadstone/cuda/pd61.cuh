@@ -1,7 +1,8 @@
 // The placement digest PD61 of a tile in device memory (docs/digest.md). Bit-equal to verify/pd61.cc.
 //
-// A coefficient is split into parts of 21, 21 and 19 bits: a 32-bit word times a part stays below 2^53, so that a 64-bit
-// sum takes 2048 products without a carry. Each part has a sum of its own; they are put together mod 2^61-1 at the end.
+// A coefficient is split into parts of 21, 21 and 19 bits: a 32-bit word times a part stays below 2^53, so that a
+// 64-bit sum takes 2048 products without a carry. Each part has a sum of its own; they are put together mod 2^61-1 at
+// the end.
 #pragma once
 
 #include <cstdint>
@@ -94,8 +95,9 @@ __device__ void store_block_sum(const u64 (&total)[kLanes], u64* out) {
   }
 }
 
-/// Runs of (parts of) 4 KiB blocks of rows, one after another: thread v of `width` owns the columns of vector v of every
-/// block, so F(62, ·) is multiplied once, at the very end, and the coefficient of a block is the same for all threads.
+/// Runs of (parts of) 4 KiB blocks of rows, one after another: thread v of `width` owns the columns of vector v of
+/// every block, so F(62, ·) is multiplied once, at the very end, and the coefficient of a block is the same for all
+/// threads.
 template <int kLanes, bool kAligned>
 __device__ void pd61_columns(const Pd61Job& job, u64* out) {
   struct Item {
@@ -160,7 +162,8 @@ __device__ void pd61_columns(const Pd61Job& job, u64* out) {
         if constexpr (kAligned) {
           if (byte >= item.from && byte < item.to) data[j] = __ldcs(reinterpret_cast<const uint4*>(item.at + byte));
         } else {
-          if (byte + 16 > item.from && byte < item.to) data[j] = load_part(item.at + byte, item.from - byte, item.to - byte);
+          if (byte + 16 > item.from && byte < item.to)
+            data[j] = load_part(item.at + byte, item.from - byte, item.to - byte);
         }
       }
 #pragma unroll
@@ -281,10 +284,10 @@ __device__ void pd61_vectors(const Pd61Job& job, u64* out) {
 
 }  // namespace loadstone::device
 
-#define LOADSTONE_PD61_KERNEL(name, ...)                                                        \
-  extern "C" __global__ void __launch_bounds__(loadstone::device::kThreads, 2)                  \
-      name(const __grid_constant__ loadstone::Pd61Job job, unsigned long long* out) {           \
-    loadstone::device::__VA_ARGS__(job, out);                                                   \
+#define LOADSTONE_PD61_KERNEL(name, ...)                                              \
+  extern "C" __global__ void __launch_bounds__(loadstone::device::kThreads, 2)        \
+      name(const __grid_constant__ loadstone::Pd61Job job, unsigned long long* out) { \
+    loadstone::device::__VA_ARGS__(job, out);                                         \
   }
 LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_1, pd61_columns<1, true>)
 LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_2, pd61_columns<2, true>)

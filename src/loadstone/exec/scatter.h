@@ -10,8 +10,8 @@
 
 namespace loadstone {
 
-/// A strided copy inside one device, as an executor asks for it: elements of `itemsize` bytes, both sides with their own
-/// byte strides (any sign, no overlap). The addresses are not touched here.
+/// A strided copy inside one device, as an executor asks for it: elements of `itemsize` bytes, both sides with their
+/// own byte strides (any sign, no overlap). The addresses are not touched here.
 struct ScatterCopy {
   const std::byte* from = nullptr;
   std::byte* to = nullptr;

@@ -17,9 +17,9 @@ using detail::Pd61Mix;
 namespace {
 
 constexpr std::int64_t kVectorBytes = 16;
-constexpr int kLoadsInFlight = 8;              // of a thread of the columns kernel
+constexpr int kLoadsInFlight = 8;               // of a thread of the columns kernel
 constexpr std::int64_t kItemsPerThread = 1024;  // at most 2048 products fit into a sum
-constexpr std::int64_t kWaves = 4;             // thread blocks a multiprocessor, so that none idles at the end
+constexpr std::int64_t kWaves = 4;              // thread blocks a multiprocessor, so that none idles at the end
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -42,7 +42,7 @@ int first_run_dim(const Pd61& rule, const Box& box, const Dims& strides) {
 
 struct Described {
   Pd61Launch launch;
-  bool in_row = false;        // some dimension moves along the row
+  bool in_row = false;                // some dimension moves along the row
   std::int64_t align = kVectorBytes;  // of the offsets in the row, as far as runs differ in them
 };
 
@@ -98,9 +98,8 @@ std::optional<Described> describe(const Pd61& rule, const Box& box, const void* 
     row_step *= rule.shape()[d];
   }
   // Sums do not mind the order: neighbouring threads take what lies closest in memory.
-  std::sort(job.dims, job.dims + job.ndim, [](const Pd61Job::Dim& a, const Pd61Job::Dim& b) {
-    return std::abs(a.stride) > std::abs(b.stride);
-  });
+  std::sort(job.dims, job.dims + job.ndim,
+            [](const Pd61Job::Dim& a, const Pd61Job::Dim& b) { return std::abs(a.stride) > std::abs(b.stride); });
   return out;
 }
 
@@ -121,14 +120,15 @@ bool set_columns(Described& what, int multiprocessors) {
   }
   job.items = job.runs * job.blocks_per_run;
   const std::int64_t groups = Pd61Job::kThreads / job.width;
-  job.items_per_block = std::clamp(ceil_div(job.items, multiprocessors * kWaves), groups * kLoadsInFlight,
-                                   groups * kItemsPerThread);
+  job.items_per_block =
+      std::clamp(ceil_div(job.items, multiprocessors * kWaves), groups * kLoadsInFlight, groups * kItemsPerThread);
   what.launch.blocks = static_cast<unsigned>(ceil_div(job.items, job.items_per_block));
   what.launch.columns = true;
   const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(job.data));
-  what.launch.aligned =
-      address % kVectorBytes == 0 && job.first_byte % kVectorBytes == 0 && job.run_bytes % kVectorBytes == 0 &&
-      std::all_of(job.dims, job.dims + job.ndim, [](const Pd61Job::Dim& dim) { return dim.stride % kVectorBytes == 0; });
+  what.launch.aligned = address % kVectorBytes == 0 && job.first_byte % kVectorBytes == 0 &&
+                        job.run_bytes % kVectorBytes == 0 &&
+                        std::all_of(job.dims, job.dims + job.ndim,
+                                    [](const Pd61Job::Dim& dim) { return dim.stride % kVectorBytes == 0; });
   return true;
 }
 

@@ -9,21 +9,21 @@ class Pd61;
 class Dims;
 struct Box;
 
-/// What a kernel is told of a tile that is to be digested. Plain data, passed by value as the kernel's only argument but
-/// for the place of the result; the kernels (cuda/pd61.cuh) and their plain twin (tests/fakes/cuda_kernels.cc) include
-/// nothing else of the library.
+/// What a kernel is told of a tile that is to be digested. Plain data, passed by value as the kernel's only argument
+/// but for the place of the result; the kernels (cuda/pd61.cuh) and their plain twin (tests/fakes/cuda_kernels.cc)
+/// include nothing else of the library.
 ///
 /// A tile is a set of runs: bytes that lie without a gap in memory and in one row of the digest. The dimensions before
 /// the runs say where each begins in memory, and either multiply the run's sum (dimensions before the row) or move it
 /// along the row (dimensions inside).
 struct Pd61Job {
   static constexpr int kMaxDims = 8;
-  static constexpr int kThreads = 256;        ///< of a thread block, whatever the kernel
+  static constexpr int kThreads = 256;               ///< of a thread block, whatever the kernel
   static constexpr std::int64_t kBlockBytes = 4096;  ///< bytes with one coefficient F(61, ·)
 
   struct Dim {
-    std::uint64_t mix[2];   ///< base of F(d, ·) for both lanes; unused inside the row
-    std::int64_t begin;     ///< first index in the global array; unused inside the row
+    std::uint64_t mix[2];  ///< base of F(d, ·) for both lanes; unused inside the row
+    std::int64_t begin;    ///< first index in the global array; unused inside the row
     std::int64_t extent;
     std::int64_t stride;    ///< bytes of memory for one step
     std::int64_t row_step;  ///< bytes of the row for one step; 0 before the row

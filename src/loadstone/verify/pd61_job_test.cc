@@ -48,7 +48,8 @@ TEST(Pd61Job, DescribesRandomTiles) {
     for (int d = 0; d < ndim; ++d) {
       box.begin[d] = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(shape[d]));
       if (random() % 2 == 0) box.begin[d] = 0;
-      box.end[d] = box.begin[d] + 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(shape[d] - box.begin[d]));
+      box.end[d] =
+          box.begin[d] + 1 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(shape[d] - box.begin[d]));
       if (random() % 2 == 0) box.end[d] = shape[d];
     }
     // In memory: C order, or the dimensions in another order with gaps between.
