@@ -203,9 +203,6 @@ Placing::Placing(const Options& o) {
     uneven_ = *o.uneven == "ceil" ? Uneven::ceil : Uneven::error;
   }
   if (o.spec && o.spec_file) throw usage_error("--spec and --spec-file exclude each other: give one of the two");
-  if (o.mesh && !o.spec && !o.spec_file) {
-    throw usage_error("--mesh needs --spec: which axes split which dimension (--spec - copies all to every device)");
-  }
   if ((o.spec || o.spec_file) && !o.mesh) {
     throw usage_error(cat(o.spec ? "--spec" : "--spec-file", " needs --mesh: the axes and their sizes, as x=2,y=4"));
   }
@@ -220,6 +217,12 @@ Placing::Placing(const Options& o) {
   auto [names, sizes] = parse_mesh(*o.mesh);
   mesh_ = o.devices ? Mesh(std::move(names), sizes, devices_) : Mesh::of_cpus(std::move(names), sizes);
   devices_ = mesh_->devices();
+  if (!o.spec && !o.spec_file) {
+    if (devices_.size() > 1) {
+      throw usage_error("--mesh needs --spec: which axes split which dimension (--spec - copies all to every device)");
+    }
+    specs_.emplace_back("*", parse_spec("-"));  // on a mesh of one device there is nothing to split
+  }
   if (o.spec) specs_.emplace_back("*", parse_spec(*o.spec));
   if (o.spec_file) read_spec_file(*o.spec_file);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/cuda_context.h"
 #include "loadstone/base/error.h"
 #include "loadstone/verify/verify.h"
 
@@ -108,6 +109,21 @@ Verdict verify_all(const Placement& placement, const Catalog& catalog, const Rea
 
 }  // namespace
 
+namespace {
+
+/// With a manifest the digests of what the GPUs hold, at the speed of their memory, prove the bytes as read as well;
+/// the host need not digest what passes through it. (Only after a failure the source is read again, to name the
+/// culprit.)
+bool proven_on_gpus(const Plan& plan, const LoadOptions& options) {
+  return options.manifest != nullptr && options.verify == VerifyMode::full && !plan.slots.empty() &&
+         std::all_of(plan.slots.begin(), plan.slots.end(), [](const Slot& slot) {
+           return slot.shard.device.place.kind == PlaceKind::cuda &&
+                  cuda::kernels_problem(slot.shard.device.place.ordinal).empty();
+         });
+}
+
+}  // namespace
+
 LoadResult load(const Catalog& catalog, const std::vector<ArrayRequest>& requests, const LoadOptions& options) {
   const ThreadPool pool(options.threads);
   LoadResult result;
@@ -128,7 +144,7 @@ LoadResult load(const Catalog& catalog, const std::vector<ArrayRequest>& request
   exec.cancel = options.cancel;
   exec.progress = options.progress;
   exec.trace = options.trace;
-  if (options.verify != VerifyMode::none) {
+  if (options.verify != VerifyMode::none && !proven_on_gpus(result.plan, options)) {
     as_read = std::make_unique<ReadDigests>(result.plan, pool.size(), 1);
     exec.tap = [&as_read](int worker, const ArrivedBytes& arrived) { as_read->add(worker, arrived); };
   }

@@ -93,6 +93,7 @@ struct Machine {
   std::vector<std::unique_ptr<CUctx_st>> contexts;
   std::vector<std::unique_ptr<CUstream_st>> default_streams;
   std::set<CUstream_st*> streams;
+  std::mutex destroying;  // no stream goes while another call waits for all of them
   std::int64_t events = 0, pools = 0;
   std::size_t pinned_bytes = 0;
   std::map<std::string, std::int64_t> counts;
@@ -523,6 +524,7 @@ Result mem_free(DevicePtr pointer) {
   if (error != kSuccess) return error;
   // The real one waits for the device.
   Machine& m = machine();
+  const std::lock_guard<std::mutex> none_goes(m.destroying);
   std::vector<CUstream_st*> all;
   {
     const std::lock_guard<std::mutex> lock(m.mutex);
@@ -679,6 +681,7 @@ Result stream_create(Stream* out, unsigned) {
 Result stream_destroy(Stream stream) {
   enter("cuStreamDestroy", false);
   Machine& m = machine();
+  const std::lock_guard<std::mutex> none_goes(m.destroying);
   {
     const std::lock_guard<std::mutex> lock(m.mutex);
     if (m.streams.erase(stream) == 0) return kInvalidValue;

@@ -171,6 +171,16 @@ OwnedEvent::~OwnedEvent() {
   }
 }
 
+void copy_to_host(std::byte* to, const std::byte* from, std::int64_t bytes, int ordinal) {
+  if (bytes == 0) return;
+  const OwnedStream stream(ordinal);
+  const Scope scope(ordinal);
+  check(driver()->memcpy_dtoh_async(to, static_cast<DevicePtr>(reinterpret_cast<std::uintptr_t>(from)),
+                                    static_cast<std::size_t>(bytes), stream.get()),
+        cat("copy ", bytes, " bytes from cuda:", ordinal));
+  stream.synchronize();
+}
+
 MemoryInfo memory_info(int ordinal) {
   const Scope scope(ordinal);
   MemoryInfo info;

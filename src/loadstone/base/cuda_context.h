@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -72,6 +73,9 @@ class OwnedEvent {
   int ordinal_;
   Event event_ = nullptr;
 };
+
+/// Copies bytes from a GPU's memory and waits for them; what other streams still write there is not waited for.
+void copy_to_host(std::byte* to, const std::byte* from, std::int64_t bytes, int ordinal);
 
 struct MemoryInfo {
   std::size_t free = 0, total = 0;

@@ -59,6 +59,7 @@ struct Opened {
 };
 
 std::atomic<const Driver*> replaced{nullptr};
+std::atomic<std::uint64_t> generation{0};
 
 const Opened& opened() {
   static const Opened* const value = new Opened;
@@ -78,7 +79,12 @@ std::string driver_problem() {
 
 void use_driver_for_tests(const Driver* table) {
   replaced.store(table);
+  ++generation;
   forget_devices_for_tests();
+}
+
+std::uint64_t driver_generation() {
+  return generation.load();
 }
 
 std::string result_text(Result result) {

@@ -174,6 +174,8 @@ std::string driver_problem();
 /// Makes another table the driver (nullptr: the machine's own again) and forgets what was kept of the last one. For
 /// tests with one thread.
 void use_driver_for_tests(const Driver* table);
+/// Grows with every use_driver_for_tests: what was made with an earlier driver must not be used.
+std::uint64_t driver_generation();
 
 /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"
 std::string result_text(Result result);

@@ -90,19 +90,28 @@ void check_copy(const Plan& plan, const Copy& copy) {
 
 }  // namespace
 
-void check_runnable(const Catalog& catalog, const Plan& plan, const ExecOptions& options) {
+void check_runnable(const Catalog& catalog, const Plan& plan, const ExecOptions& options, bool (*fills)(Place)) {
   if (options.pool == nullptr) throw internal_error("an executor without a thread pool");
   for (const PlannedArray& array : plan.arrays) check_array(catalog, array, options);
   for (const Slot& slot : plan.slots) {
     check_slot(plan, slot);
     const Device& device = slot.shard.device;
-    if (!device.place.host_accessible()) {
+    if (fills == nullptr ? !device.place.host_accessible() : !fills(device.place)) {
       throw Error(ErrorKind::system, cat(to_string(device), ": not host memory, which is all this executor fills"));
     }
   }
   for (const Read& read : plan.reads) check_read(plan, read);
   for (const Copy& copy : plan.copies) check_copy(plan, copy);
 }
+
+namespace {
+
+/// Host memory of any kind will do for a host device; a GPU wants its own.
+bool fits_place(Place found, Place wanted) {
+  return wanted.host_accessible() ? found.host_accessible() : found == wanted;
+}
+
+}  // namespace
 
 SlotBuffers allocate_slots(const Plan& plan, BufferProvider* provider) {
   const std::unique_ptr<BufferProvider> own = provider == nullptr ? host_buffers() : nullptr;
@@ -114,9 +123,10 @@ SlotBuffers allocate_slots(const Plan& plan, BufferProvider* provider) {
     const DType dtype = at(plan.arrays, slot.array).dtype;
     View view = provider->buffer(plan, static_cast<std::int32_t>(i));
     const bool good = view.dtype() == dtype && view.shape() == slot.shard.box.shape() && view.layout().contiguous() &&
-                      !view.readonly() && (slot.nbytes == 0 || view.place().host_accessible());
+                      !view.readonly() && (slot.nbytes == 0 || fits_place(view.place(), slot.shard.device.place));
     if (!good) {
-      throw internal_error(cat("the buffer of slot ", i, ": expected writable host memory for ", to_string(dtype), " ",
+      throw internal_error(cat("the buffer of slot ", i, ": expected writable memory of ",
+                               to_string(slot.shard.device.place), " for ", to_string(dtype), " ",
                                to_string(slot.shard.box.shape()), ", found ", to_string(view.dtype()), " ",
                                to_string(view.shape()), " on ", to_string(view.place())));
     }

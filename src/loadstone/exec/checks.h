@@ -12,7 +12,9 @@ namespace loadstone {
 
 /// Everything that can be refused without I/O and before memory is allocated (loading E3): a plan that does not fit the
 /// catalog, targets outside their slots, formats without a decoder, devices this executor cannot fill.
-void check_runnable(const Catalog& catalog, const Plan& plan, const ExecOptions& options);
+/// `fills` says which places it fills; null = host memory.
+void check_runnable(const Catalog& catalog, const Plan& plan, const ExecOptions& options,
+                    bool (*fills)(Place) = nullptr);
 
 /// The buffers of a plan, one a slot, as the provider gave them and as blocks to write to.
 struct SlotBuffers {

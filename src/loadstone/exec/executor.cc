@@ -27,10 +27,7 @@ std::string refusal(const Plan& plan) {
       if (!reason.empty()) why = cat("the executor '", entry->name, "' cannot run here: ", reason);
     }
     if (served) continue;
-    if (why.empty()) {
-      why = device.place.kind == PlaceKind::cuda ? "this build has no CUDA executor yet"
-                                                 : "no executor fills this kind of memory";
-    }
+    if (why.empty()) why = "no executor fills this kind of memory";
     return cat(to_string(device), ": ", why);
   }
   return "no executor fills all kinds of memory of this plan at once";

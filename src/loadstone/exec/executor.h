@@ -47,7 +47,7 @@ struct ExecOptions {
       decode;
 };
 
-/// Runs plans. One implementation a file: threads.cc (host memory), later cuda.cc. Keep the virtual coarse.
+/// Runs plans. One implementation a file: threads.cc (host memory), cuda.cc (GPUs). Keep the virtual coarse.
 class Executor {
  public:
   virtual ~Executor() = default;

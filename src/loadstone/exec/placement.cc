@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/cuda_context.h"
 #include "loadstone/base/error.h"
 #include "loadstone/base/text.h"
 #include "loadstone/exec/blocks.h"
@@ -67,6 +68,12 @@ View assemble(const Placement& placement, std::int32_t array) {
   View out = View::allocate(placed.shape, placed.dtype);
   const Block to = dense_block(out.data(), whole, placed.dtype);
   for (const PlacedShard* shard : needed) {
+    if (shard->data.place().kind == PlaceKind::cuda && shard->data.layout().contiguous()) {
+      const std::shared_ptr<Memory> host = Memory::allocate_host(shard->data.nbytes());
+      cuda::copy_to_host(host->base(), shard->data.data(), shard->data.nbytes(), shard->data.place().ordinal);
+      copy_part(to, dense_block(host->base(), shard->shard.box, placed.dtype), shard->shard.box, placed.dtype);
+      continue;
+    }
     if (!shard->data.place().host_accessible() || !shard->data.layout().contiguous()) {
       throw usage_error(cat("array '", printable(placed.name), "': the shard on ", to_string(shard->shard.device),
                             " is not C-order host memory"));

@@ -12,25 +12,19 @@ constexpr int kWidest = 16;
 constexpr std::int64_t kUnitsPerThread = 4;
 constexpr std::int64_t kMostUnits = std::numeric_limits<std::int32_t>::max();
 
-struct Dim {
-  std::int64_t extent;
-  std::int64_t from;
-  std::int64_t to;
-};
-
 /// A copy as dimensions of bytes, the last one fastest in the destination.
 struct Shape1 {
   const std::byte* from;
   std::byte* to;
-  std::vector<Dim> dims;
+  std::vector<CopyDim> dims;
   int swap;
 };
 
-void merge(std::vector<Dim>& dims) {
-  std::erase_if(dims, [](const Dim& dim) { return dim.extent == 1; });
+void merge(std::vector<CopyDim>& dims) {
+  std::erase_if(dims, [](const CopyDim& dim) { return dim.extent == 1; });
   for (std::size_t d = 1; d < dims.size();) {
-    Dim& outer = dims[d - 1];
-    const Dim& inner = dims[d];
+    CopyDim& outer = dims[d - 1];
+    const CopyDim& inner = dims[d];
     if (outer.from == inner.from * inner.extent && outer.to == inner.to * inner.extent) {
       outer = {outer.extent * inner.extent, inner.from, inner.to};
       dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(d));
@@ -43,18 +37,8 @@ void merge(std::vector<Dim>& dims) {
 class Jobs {
  public:
   void add(const ScatterCopy& copy) {
-    Shape1 shape{copy.from, copy.to, {}, static_cast<int>(copy.swap)};
-    for (int d = 0; d < copy.extents.size(); ++d) {
-      if (copy.extents[d] == 0) return;
-      shape.dims.push_back({copy.extents[d], copy.from_strides[d], copy.to_strides[d]});
-    }
-    // Neighbouring threads write neighbouring bytes.
-    std::stable_sort(shape.dims.begin(), shape.dims.end(),
-                     [](const Dim& a, const Dim& b) { return std::abs(a.to) > std::abs(b.to); });
-    shape.dims.push_back({copy.itemsize, 1, 1});
-    merge(shape.dims);
-    if (shape.dims.empty()) shape.dims.push_back({1, 1, 1});
-    split(std::move(shape));
+    Shape1 shape{copy.from, copy.to, merged_dims(copy), static_cast<int>(copy.swap)};
+    if (!shape.dims.empty()) split(std::move(shape));
   }
 
   std::vector<ScatterJob> take() { return std::move(jobs_); }
@@ -66,11 +50,11 @@ class Jobs {
     // Values that are not aligned are turned round byte by byte: one more dimension.
     const bool bytewise = shape.swap > unit;
     std::int64_t units = 1;
-    for (const Dim& dim : shape.dims) units *= dim.extent;
+    for (const CopyDim& dim : shape.dims) units *= dim.extent;
     units /= bytewise ? 1 : unit;
     const std::size_t most = ScatterBox::kMaxDims - (bytewise ? 1 : 0);
     if (shape.dims.size() <= most && units <= kMostUnits) return emit(shape, bytewise ? 1 : unit, bytewise);
-    Dim& first = shape.dims.front();
+    CopyDim& first = shape.dims.front();
     Shape1 rest = shape;
     const bool peel = shape.dims.size() > 1;
     // Whole dimensions are peeled one index at a time only where there are too many; else halves will do.
@@ -90,7 +74,7 @@ class Jobs {
   }
 
   static int unit_of(const Shape1& shape) {
-    const Dim& run = shape.dims.back();
+    const CopyDim& run = shape.dims.back();
     if (run.from != 1 || run.to != 1) return 1;
     auto bits = static_cast<std::uint64_t>(run.extent) | reinterpret_cast<std::uintptr_t>(shape.from) |
                 reinterpret_cast<std::uintptr_t>(shape.to) | kWidest;
@@ -115,7 +99,7 @@ class Jobs {
     for (std::size_t d = 0; d + 1 < shape.dims.size(); ++d) {
       push(shape.dims[d].extent, shape.dims[d].from, shape.dims[d].to);
     }
-    const Dim& run = shape.dims.back();
+    const CopyDim& run = shape.dims.back();
     int swap = shape.swap;
     if (bytewise) {
       push(run.extent / swap, swap, swap);
@@ -144,6 +128,21 @@ class Jobs {
 };
 
 }  // namespace
+
+std::vector<CopyDim> merged_dims(const ScatterCopy& copy) {
+  std::vector<CopyDim> dims;
+  for (int d = 0; d < copy.extents.size(); ++d) {
+    if (copy.extents[d] == 0) return {};
+    dims.push_back({copy.extents[d], copy.from_strides[d], copy.to_strides[d]});
+  }
+  // Neighbouring threads write neighbouring bytes.
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const CopyDim& a, const CopyDim& b) { return std::abs(a.to) > std::abs(b.to); });
+  dims.push_back({copy.itemsize, 1, 1});
+  merge(dims);
+  if (dims.empty()) dims.push_back({1, 1, 1});
+  return dims;
+}
 
 std::vector<ScatterJob> scatter_jobs(std::span<const ScatterCopy> copies) {
   Jobs jobs;

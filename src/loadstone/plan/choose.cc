@@ -20,13 +20,14 @@ std::string exact_bytes(std::int64_t bytes) {
 }
 
 /// The largest window and number of threads whose staging fits into `room`; false when nothing does.
-bool fit_staging(const ReadCost& cost, std::int64_t room, PlanOptions& options) {
-  if (staging_bytes(cost, options.window_bytes, options.threads) <= room) return true;
+bool fit_staging(const ReadCost& cost, std::int64_t room, bool to_gpu, PlanOptions& options) {
+  if (staging_bytes(cost, options.window_bytes, options.threads, to_gpu) <= room) return true;
   const std::int64_t least = std::min({options.window_bytes, kLeastWindow, cost.largest_plain_bytes});
   for (int threads = options.threads; threads >= 1; --threads) {
-    if (staging_bytes(cost, least, threads) > room) continue;
-    std::int64_t window = std::min(options.window_bytes, room / threads - cost.largest_encoded_bytes);
-    if (window >= cost.largest_plain_bytes) window = options.window_bytes;
+    if (staging_bytes(cost, least, threads, to_gpu) > room) continue;
+    const std::int64_t slots = to_gpu ? (cost.over_read_bytes > 0 ? 3 : 2) : 1;
+    std::int64_t window = std::min(options.window_bytes, (room / threads - cost.largest_encoded_bytes) / slots);
+    if (!to_gpu && window >= cost.largest_plain_bytes) window = options.window_bytes;
     if (window >= 2 * kPage && window < options.window_bytes) window -= window % kPage;
     options.window_bytes = std::max({window, least, std::int64_t{1}});
     options.threads = threads;
@@ -39,7 +40,7 @@ void keep_budget(Candidate& candidate, const std::vector<ArrayNeed>& needs, cons
   if (!candidate.options.memory_budget) return;
   const std::int64_t budget = *candidate.options.memory_budget;
   const PlanOptions asked = candidate.options;
-  if (!fit_staging(cost, budget - slots.host_bytes, candidate.options)) {
+  if (!fit_staging(cost, budget - slots.host_bytes, slots.device_bytes > 0, candidate.options)) {
     // The error names the least that would do.
     candidate.fits = false;
     candidate.options.window_bytes = std::min(asked.window_bytes, kLeastWindow);
@@ -146,7 +147,8 @@ std::vector<Candidate> work_out(const std::vector<ArrayNeed>& needs, const std::
     candidate.totals = totals_of(strategy, slot_cost, cost, costs[0].useful_bytes, candidate.options);
     cost.largest_plain_bytes = cost.largest_plain_bytes > 0 ? candidate.options.window_bytes : 0;
     candidate.memory_at_full_windows =
-        slot_cost.host_bytes + staging_bytes(cost, candidate.options.window_bytes, candidate.options.threads);
+        slot_cost.host_bytes +
+        staging_bytes(cost, candidate.options.window_bytes, candidate.options.threads, slot_cost.device_bytes > 0);
     out.push_back(std::move(candidate));
   }
   return out;

@@ -147,8 +147,10 @@ SlotCost cost_of_slots(const std::vector<ArrayNeed>& needs, const std::vector<Sl
   return cost;
 }
 
-std::int64_t staging_bytes(const ReadCost& cost, std::int64_t window_bytes, int threads) {
+/// Staging of all workers. To a GPU each has two page-locked slots: one is read into while the other is on its way.
+std::int64_t staging_bytes(const ReadCost& cost, std::int64_t window_bytes, int threads, bool to_gpu) {
   std::int64_t worker = std::min(window_bytes, cost.largest_plain_bytes);
+  if (to_gpu) worker = 2 * window_bytes + (cost.over_read_bytes > 0 ? worker : 0);
   add_bytes(worker, cost.largest_encoded_bytes);
   const auto all = checked_mul(worker, threads);
   if (!all) throw usage_error("the plan needs more than 2^63-1 bytes of staging");
@@ -167,7 +169,7 @@ PlanTotals totals_of(Strategy strategy, const SlotCost& slots, const ReadCost& r
   out.pieces = reads.pieces;
   out.requests = reads.requests;
   out.absent_pieces = reads.absent_pieces;
-  out.staging_bytes = staging_bytes(reads, options.window_bytes, options.threads);
+  out.staging_bytes = staging_bytes(reads, options.window_bytes, options.threads, slots.device_bytes > 0);
   out.peak_host_bytes = slots.host_bytes;
   add_bytes(out.peak_host_bytes, out.staging_bytes);
   out.peak_device_bytes = slots.device_bytes;

@@ -37,7 +37,7 @@ SlotCost cost_of_slots(const std::vector<ArrayNeed>& needs, const std::vector<Sl
 bool is_host_memory(Place place);
 
 /// Staging of `threads` workers with windows of `window_bytes`.
-std::int64_t staging_bytes(const ReadCost& cost, std::int64_t window_bytes, int threads);
+std::int64_t staging_bytes(const ReadCost& cost, std::int64_t window_bytes, int threads, bool to_gpu);
 
 /// The sum of everything. `once` is the useful_bytes of reading each needed byte once.
 PlanTotals totals_of(Strategy strategy, const SlotCost& slots, const ReadCost& reads, std::int64_t once,

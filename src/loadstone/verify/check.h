@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,13 +19,27 @@ struct Holder {
   const HeldShard* held = nullptr;
   Shard shard;  ///< as the sharding says
   Dims strides_bytes;
-  bool readable = false;            ///< in host memory, so that its bytes can be looked at
+  bool readable = false;            ///< in host memory, or in that of a GPU here, so that its bytes can be looked at
+  bool on_gpu = false;              ///< in a GPU's memory
   std::optional<Pd61Value> digest;  ///< of its memory
   bool accused = false;             ///< at L1 or L2
   std::optional<Box> found_box;     ///< whose bytes it holds, when that was found out
 
-  /// Address of the first element of `slice` (array indices inside the shard's box).
+  /// Address of the first element of `slice` (array indices inside the shard's box): in host memory. What is on a GPU
+  /// is copied as a whole on first use, which only an accusation should cause.
   const std::byte* at(const Box& slice) const;
+  /// Copies a contiguous slice of a contiguous shard out of a GPU's memory.
+  void fetch(const Box& slice, std::int64_t bytes, std::byte* to) const;
+  /// The same as at() in the memory where the shard is.
+  const std::byte* address(const Box& slice) const;
+
+ private:
+  struct Mirror {
+    std::once_flag made;
+    std::shared_ptr<Memory> memory;
+    std::int64_t shift = 0;
+  };
+  std::shared_ptr<Mirror> mirror_ = std::make_shared<Mirror>();
 };
 
 /// What the levels share while one array is checked.

@@ -59,7 +59,12 @@ std::byte* Scratch::b() {
 
 Fetch memory_of(const Check& check, const Holder& holder) {
   return [&check, &holder](const Box& slice, std::byte* scratch) -> const std::byte* {
-    const std::byte* first = holder.at(moved(slice, holder.shard.box.begin));
+    const Box part = moved(slice, holder.shard.box.begin);
+    if (holder.on_gpu && holder.held->data.layout().contiguous()) {
+      holder.fetch(part, check.bytes_of(part), scratch);
+      return scratch;
+    }
+    const std::byte* first = holder.at(part);
     if (holder.held->data.layout().contiguous()) return first;
     const std::int64_t itemsize = check.dtype.itemsize();
     Dims packed = c_strides(slice.shape());

@@ -302,7 +302,8 @@ TEST(Faults, F16BufferOnAnotherDevice) {
   options.read = world.reader();
   const Verdict verdict = verify_array("w", kF32, kImage, asked, world.held(), options);
   EXPECT_EQ(accusations_of(verdict), (Lines{"L0 d5 p2: [:,80:96] device: expected cuda:5, found cpu:5"}));
-  EXPECT_EQ(verdict.levels[2].note, "1 shard against the source, 7 shards not in host memory and not looked at");
+  EXPECT_EQ(verdict.levels[2].note,
+            "1 shard against the source, 7 shards in memory that cannot be read here and not looked at");
 }
 
 // covers: faults F20

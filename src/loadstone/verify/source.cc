@@ -232,7 +232,15 @@ class Source {
           std::vector<Pd61Value>& mine = sums[static_cast<std::size_t>(worker)];
           mine.resize(blocks.size());
           const Box& slice = slices[static_cast<std::size_t>(i)];
-          add_to_blocks(check_.rule, slice, held.at(slice), held.strides_bytes, manifest_->rows_per_block, mine);
+          if (held.on_gpu && held.held->data.layout().contiguous()) {
+            const std::shared_ptr<Memory> buffer = Memory::allocate_host(check_.bytes_of(slice));
+            held.fetch(slice, check_.bytes_of(slice), buffer->base());
+            Dims strides = c_strides(slice.shape());
+            for (std::int64_t& stride : strides) stride = stride * check_.dtype.elem_bits() / 8;
+            add_to_blocks(check_.rule, slice, buffer->base(), strides, manifest_->rows_per_block, mine);
+          } else {
+            add_to_blocks(check_.rule, slice, held.at(slice), held.strides_bytes, manifest_->rows_per_block, mine);
+          }
         },
         check_.options.cancel);
     for (const auto& mine : sums) {

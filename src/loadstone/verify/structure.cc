@@ -3,6 +3,7 @@
 #include <set>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/cuda_context.h"
 #include "loadstone/verify/check.h"
 
 namespace loadstone::detail {
@@ -122,7 +123,9 @@ class Structure {
     Holder holder;
     holder.held = &held;
     holder.shard = shard;
-    holder.readable = held.data.place().host_accessible();
+    const Place place = held.data.place();
+    holder.on_gpu = place.kind == PlaceKind::cuda && cuda::driver() != nullptr && place.ordinal < cuda::device_count();
+    holder.readable = place.host_accessible() || holder.on_gpu;
     holder.strides_bytes = held.data.layout().strides();
     for (std::int64_t& stride : holder.strides_bytes) stride = stride * check_.dtype.elem_bits() / 8;
     check_.holders.push_back(std::move(holder));
@@ -188,6 +191,24 @@ class Structure {
 }  // namespace
 
 const std::byte* Holder::at(const Box& slice) const {
+  if (!on_gpu) return address(slice);
+  std::call_once(mirror_->made, [&] {
+    const View& view = held->data;
+    const std::int64_t bits = view.dtype().elem_bits();
+    const std::int64_t low = view.layout().min_offset() * bits / 8;
+    const std::int64_t bytes = view.dtype().nbytes(view.layout().max_offset() + 1) - low;
+    mirror_->memory = Memory::allocate_host(bytes);
+    cuda::copy_to_host(mirror_->memory->base(), view.data() + low, bytes, view.place().ordinal);
+    mirror_->shift = -low;
+  });
+  return mirror_->memory->base() + mirror_->shift + (address(slice) - held->data.data());
+}
+
+void Holder::fetch(const Box& slice, std::int64_t bytes, std::byte* to) const {
+  cuda::copy_to_host(to, address(slice), bytes, held->data.place().ordinal);
+}
+
+const std::byte* Holder::address(const Box& slice) const {
   const View& view = held->data;
   if (!view.dtype().whole_bytes()) {
     return view.data() + linear_index(slice.begin, shard.box) * view.dtype().elem_bits() / 8;

@@ -5,6 +5,7 @@
 
 #include "loadstone/base/cat.h"
 #include "loadstone/verify/check.h"
+#include "loadstone/verify/device_digest.h"
 #include "loadstone/verify/slices.h"
 
 namespace loadstone {
@@ -44,6 +45,29 @@ std::optional<Pd61Value> Check::as_read(const std::vector<std::size_t>& holders_
   return std::nullopt;
 }
 
+namespace {
+
+/// Shards in GPUs' memory, by kernels there. What no kernel takes is left without a digest.
+void digest_on_gpus(Check& check, const std::vector<std::size_t>& which) {
+  std::vector<DeviceTile> tiles;
+  std::vector<std::size_t> owners;
+  for (const std::size_t i : which) {
+    const Holder& holder = check.holders[i];
+    if (!holder.on_gpu || holder.digest || holder.shard.box.empty()) continue;
+    tiles.push_back(
+        {holder.shard.box, holder.held->data.data(), holder.strides_bytes, holder.held->data.place().ordinal});
+    owners.push_back(i);
+  }
+  if (tiles.empty()) return;
+  const std::vector<std::optional<Pd61Value>> values = pd61_on_devices(check.rule, tiles);
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    check.holders[owners[k]].digest = values[k];
+    if (values[k] && check.options.progress != nullptr) check.options.progress->add(check.bytes_of(tiles[k].box));
+  }
+}
+
+}  // namespace
+
 void digest_memory(Check& check, const std::vector<std::size_t>& which) {
   struct Item {
     std::size_t holder;
@@ -51,6 +75,7 @@ void digest_memory(Check& check, const std::vector<std::size_t>& which) {
   };
   std::int64_t total = 0;
   std::vector<std::size_t> todo;
+  digest_on_gpus(check, which);
   for (const std::size_t i : which) {
     const Holder& holder = check.holders[i];
     if (!holder.readable || holder.digest || holder.shard.box.empty()) continue;
@@ -59,18 +84,29 @@ void digest_memory(Check& check, const std::vector<std::size_t>& which) {
   }
   const std::int64_t window = window_bytes(total, check.pool.size());
   std::vector<Item> items;
+  std::int64_t largest = 0;
   for (const std::size_t i : todo) {
     for (Box& slice : contiguous_slices(check.holders[i].shard.box, check.dtype, window)) {
+      largest = std::max(largest, check.bytes_of(slice));
       items.push_back({i, std::move(slice)});
     }
   }
+  std::vector<std::shared_ptr<Memory>> buffers(static_cast<std::size_t>(check.pool.size()));
   std::vector<Pd61Value> values(items.size());
   check.pool.parallel_for(
       std::ssize(items),
-      [&](std::int64_t k, int /*worker*/) {
+      [&](std::int64_t k, int worker) {
         const Item& item = items[static_cast<std::size_t>(k)];
         const Holder& holder = check.holders[item.holder];
-        values[static_cast<std::size_t>(k)] = check.rule.tile(item.slice, holder.at(item.slice), holder.strides_bytes);
+        Pd61Value& value = values[static_cast<std::size_t>(k)];
+        if (holder.on_gpu && holder.held->data.layout().contiguous()) {
+          std::shared_ptr<Memory>& buffer = buffers[static_cast<std::size_t>(worker)];
+          if (!buffer) buffer = Memory::allocate_host(largest);
+          holder.fetch(item.slice, check.bytes_of(item.slice), buffer->base());
+          value = check.rule.tile(item.slice, buffer->base());
+        } else {
+          value = check.rule.tile(item.slice, holder.at(item.slice), holder.strides_bytes);
+        }
         if (check.options.progress != nullptr) check.options.progress->add(check.bytes_of(item.slice));
       },
       check.options.cancel);
@@ -176,7 +212,7 @@ std::string note_of(const Expectations& known, std::int64_t unreadable) {
   add(known.from_source, "against the source");
   add(known.from_sum, "by the sum of L1");
   add(known.unknown, "with nothing to compare with");
-  add(unreadable, "not in host memory and not looked at");
+  add(unreadable, "in memory that cannot be read here and not looked at");
   return out;
 }
 
