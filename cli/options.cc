@@ -23,11 +23,11 @@ std::int64_t parse_size(const std::string& text, std::string_view option) {
 
 }  // namespace
 
-void add_source_options(Arguments& args, Options& o) {
-  args.positionals("PATH", o.paths, "a directory, files, or a quoted glob pattern; what exists is taken literally");
+void add_source_options(Arguments& args, Options& o, const std::string& format, const std::string& positional) {
+  args.positionals(positional, o.paths, "a directory, files, or a quoted glob pattern; what exists is taken literally");
   args.group("The data set");
   args.list("--array,--dataset,--tensor,--column", o.arrays, "NAME", "arrays by name; repeat or separate by commas");
-  args.text("--format", o.format, "NAME", "take the files for this format instead of looking at their content");
+  args.text(format, o.format, "NAME", "take the files for this format instead of looking at their content");
   args.text("--files-from", o.files_from, "LIST",
             "read paths from LIST, one a line, relative to LIST; their order is kept");
   args.flag("--raw", o.raw, "the files are plain elements without a header (needs --dtype and a shape)");
@@ -56,6 +56,33 @@ void add_sharding_options(Arguments& args, Options& o) {
   args.text("--devices", o.devices, "0,1,2,3", "devices in mesh order (default cpu:0 …); alone: tiles of rows");
   args.text("--uneven", o.uneven, "error|ceil", "what to do where a dimension does not divide (default error)");
   args.group("Options");
+}
+
+void add_storage_options(Arguments& args, Options& o) {
+  args.text(
+      "--compress", o.compress, "CODEC[:LEVEL]",
+      "npz: deflate; hdf5: deflate, shuffle+deflate; zarr: gzip, zstd, zarr2 also zlib; arrow: lz4, zstd; parquet: "
+      "snappy, gzip, zstd, lz4, brotli");
+  args.text("--chunks", o.chunks, "A,B", "zarr, hdf5: shape of a chunk; arrow, parquet: rows of a group");
+}
+
+StorageOptions storage_options(const Options& o) {
+  StorageOptions out;
+  if (o.compress) {
+    const std::vector<std::string> parts = split(*o.compress, ':');
+    out.compress = parts[0];
+    if (out.compress.empty() || parts.size() > 2) {
+      throw usage_error(cat("--compress: expected CODEC or CODEC:LEVEL, found '", printable(*o.compress), "'"));
+    }
+    if (parts.size() == 2) {
+      constexpr std::int64_t kMost = 22;
+      const std::int64_t level = parse_count(parts[1], "--compress", 0);
+      if (level > kMost) throw usage_error(cat("--compress: expected a level up to ", kMost, ", found ", level));
+      out.level = static_cast<int>(level);
+    }
+  }
+  if (o.chunks) out.chunks = parse_shape(*o.chunks, "--chunks");
+  return out;
 }
 
 void add_threads_option(Arguments& args, Options& o) {

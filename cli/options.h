@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "loadstone/format/writers/writer.h"
 #include "loadstone/load.h"
 
 namespace loadstone::cli {
@@ -38,10 +39,19 @@ struct Options {
   // write, bench
   Text seed, shards, rounds;
   bool write_uneven = false, replace = false;
+
+  // convert, write
+  Text to_format, compress, chunks, rows_per_shard, shard_bytes, name;
+  bool verify_written = false;
 };
 
 /// Groups of options. Each verb adds those that mean something to it.
-void add_source_options(Arguments& args, Options& options);
+/// `format` is what the option for the format of these files is called; `positional` the words.
+void add_source_options(Arguments& args, Options& options, const std::string& format = "--format",
+                        const std::string& positional = "PATH");
+/// --compress and --chunks.
+void add_storage_options(Arguments& args, Options& options);
+StorageOptions storage_options(const Options& options);
 void add_sharding_options(Arguments& args, Options& options);
 void add_plan_options(Arguments& args, Options& options);
 void add_threads_option(Arguments& args, Options& options);

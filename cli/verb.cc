@@ -6,12 +6,13 @@
 
 namespace loadstone::cli {
 
-extern const Verb inspect_verb, plan_verb, load_verb, verify_verb, digest_verb, write_verb, bench_verb, doctor_verb,
-    completion_verb;
+extern const Verb inspect_verb, plan_verb, load_verb, verify_verb, digest_verb, write_verb, convert_verb, bench_verb,
+    doctor_verb, completion_verb;
 
 const std::vector<const Verb*>& all_verbs() {
-  static const std::vector<const Verb*> verbs{&inspect_verb, &plan_verb,  &load_verb,   &verify_verb,    &digest_verb,
-                                              &write_verb,   &bench_verb, &doctor_verb, &completion_verb};
+  static const std::vector<const Verb*> verbs{&inspect_verb, &plan_verb,      &load_verb,    &verify_verb,
+                                              &digest_verb,  &write_verb,     &convert_verb, &bench_verb,
+                                              &doctor_verb,  &completion_verb};
   return verbs;
 }
 

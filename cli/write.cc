@@ -17,7 +17,10 @@ void add(Arguments& args, Options& o) {
   args.text("--shards", o.shards, "N", "number of files (default 1)");
   args.flag("--uneven", o.write_uneven, "rows differ from file to file");
   args.text("--seed", o.seed, "N", "the values follow from this and their place alone (default 0)");
-  args.text("--format", o.format, "NAME", "npy or raw (default npy)");
+  args.text("--format", o.format, "NAME",
+            "npy, raw, npz, safetensors, arrow, parquet, hdf5, zarr or zarr2 (default npy)");
+  args.text("--name", o.name, "NAME", "of the array, in files that hold names (default data)");
+  add_storage_options(args, o);
   args.flag("--replace", o.replace, "first remove the files that an earlier write has listed in the directory");
   add_threads_option(args, o);
 }
@@ -49,6 +52,9 @@ int run(Session& session) {
   options.seed = static_cast<std::uint64_t>(count_or(o.seed, "--seed", 0, 0));
   options.uneven = o.write_uneven;
   options.format = o.format.value_or("npy");
+  options.name = o.name.value_or(options.name);
+  if (options.name.empty()) throw usage_error("--name: expected a name, found ''");
+  options.storage = storage_options(o);
   options.replace = o.replace;
   options.cancel = session.cancel;
   options.progress = session.progress.function();
@@ -77,7 +83,8 @@ int run(Session& session) {
 extern const Verb write_verb;
 const Verb write_verb{"write", "Make a test data set of sharded files",
                       "  loadstone write demo/ --shape 400000,1024 --dtype float32 --shards 9 --uneven --seed 1\n"
-                      "  loadstone write demo/ --shape 1000,64 --dtype int16 --shards 4 --format raw --replace\n",
+                      "  loadstone write demo/ --shape 1000,64 --dtype int16 --shards 4 --format raw --replace\n"
+                      "  loadstone write demo/ --shape 1000,64 --format hdf5 --compress deflate --chunks 100,64\n",
                       add, run};
 
 }  // namespace loadstone::cli

@@ -1,6 +1,5 @@
 #include "common.h"
 #include "loadstone/base/error.h"
-#include "loadstone/format/write.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -35,11 +34,6 @@ nb::list files_of(const Catalog& catalog) {
   nb::list out;
   for (std::int64_t i = 0; i < catalog.files.size(); ++i) out.append(path_str(catalog.files.path(i)));
   return out;
-}
-
-std::string raw_bytes(nb::handle bytes) {
-  const nb::bytes data(nb::cast<nb::bytes>(bytes));
-  return {data.c_str(), data.size()};
 }
 
 DiscoverOptions discover_options(nb::kwargs given) {
@@ -81,27 +75,6 @@ std::shared_ptr<Catalog> open_paths(const std::vector<nb::bytes>& paths, int thr
   return session.run([&] { return std::make_shared<Catalog>(open(names, options, threads)); });
 }
 
-std::vector<nb::str> write(nb::bytes dir, nb::object shape, const std::string& dtype, std::int64_t shards, bool uneven,
-                           std::uint64_t seed, const std::string& format, bool replace, int threads,
-                           nb::object progress) {
-  WriteOptions options;
-  options.shape = dims_from(shape, "shape");
-  options.dtype = parse_dtype(dtype).dtype;
-  options.shards = shards;
-  options.uneven = uneven;
-  options.seed = seed;
-  options.format = format;
-  options.replace = replace;
-  const std::string where = raw_bytes(dir);
-  Session session(std::move(progress));
-  options.cancel = session.cancel();
-  options.progress = session.progress();
-  const WriteReport report = session.run([&] { return write_dataset(where, options, ThreadPool(threads)); });
-  std::vector<nb::str> out;
-  for (const std::string& file : report.files) out.push_back(path_str(file));
-  return out;
-}
-
 }  // namespace
 
 void bind_catalog(nb::module_& m) {
@@ -110,7 +83,7 @@ void bind_catalog(nb::module_& m) {
           "name", [](const BoundArray& a) { return path_str(a.entry().name); }, nb::sig("def name(self) -> str"),
           "For messages and `array=`.")
       .def_prop_ro(
-          "format", [](const BoundArray& a) { return a.entry().format; }, "'npy' or 'raw'.")
+          "format", [](const BoundArray& a) { return a.entry().format; }, "'npy', 'hdf5', …")
       .def_prop_ro(
           "shape", [](const BoundArray& a) { return tuple_from(a.entry().shape); },
           nb::sig("def shape(self) -> tuple[int, ...]"), "Extent of each dimension, in elements.")
@@ -226,11 +199,6 @@ void bind_catalog(nb::module_& m) {
   m.def("open_paths", &open_paths, nb::arg("paths"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("options"),
         nb::sig("def open_paths(paths: list[bytes], threads: int, progress: typing.Any, **options: typing.Any) -> "
                 "Catalog"));
-  m.def(
-      "write_dataset", &write, nb::arg("dir"), nb::arg("shape"), nb::arg("dtype"), nb::arg("shards"), nb::arg("uneven"),
-      nb::arg("seed"), nb::arg("format"), nb::arg("replace"), nb::arg("threads"), nb::arg("progress").none(),
-      nb::sig("def write_dataset(dir: bytes, shape: int | typing.Sequence[int], dtype: str, shards: int, uneven: bool, "
-              "seed: int, format: str, replace: bool, threads: int, progress: typing.Any) -> list[str]"));
 }
 
 }  // namespace loadstone::python

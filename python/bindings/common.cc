@@ -84,6 +84,11 @@ nb::list path_strs(const std::vector<std::string>& texts) {
   return out;
 }
 
+std::string raw_bytes(nb::handle bytes) {
+  const nb::bytes data(nb::cast<nb::bytes>(bytes));
+  return {data.c_str(), data.size()};
+}
+
 std::string bytes_of(nb::str text) {
   const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(text.ptr()));
   if (!encoded.is_valid()) throw nb::python_error();

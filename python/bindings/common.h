@@ -21,6 +21,7 @@ namespace nb = nanobind;
 void bind_errors(nb::module_& m);
 void bind_array(nb::module_& m);
 void bind_catalog(nb::module_& m);
+void bind_write(nb::module_& m);
 void bind_mesh(nb::module_& m);
 void bind_shard(nb::module_& m);
 void bind_plan(nb::module_& m);
@@ -80,6 +81,8 @@ nb::tuple tuple_from(const Dims& dims);
 nb::tuple tuple_from(const Box& box);
 /// Bytes of a path or a message as str; bytes that are not UTF-8 become surrogate escapes.
 nb::str path_str(std::string_view bytes);
+/// The bytes of a Python bytes object.
+std::string raw_bytes(nb::handle bytes);
 /// The bytes of a name as path_str gave it.
 std::string bytes_of(nb::str text);
 /// The box as slices, `slice(None)` where whole.

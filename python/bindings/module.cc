@@ -16,7 +16,7 @@ NB_MODULE(_core, m) {
 
   nb::class_<ProgressUpdate>(m, "Progress",
                              "How far a stage is. Given to progress callbacks, about ten times a second.")
-      .def_ro("stage", &ProgressUpdate::stage, "'discover', 'load', 'verify', 'digest' or 'write'.")
+      .def_ro("stage", &ProgressUpdate::stage, "'discover', 'load', 'verify', 'digest', 'write' or 'convert'.")
       .def_ro("done_bytes", &ProgressUpdate::done_bytes, "Bytes done so far.")
       .def_ro("total_bytes", &ProgressUpdate::total_bytes, "Bytes in all; 0 where that is not known.")
       .def_ro("seconds", &ProgressUpdate::seconds, "Since the stage began.");
@@ -24,6 +24,7 @@ NB_MODULE(_core, m) {
   bind_errors(m);
   bind_array(m);
   bind_catalog(m);
+  bind_write(m);
   bind_mesh(m);
   bind_shard(m);
   bind_plan(m);

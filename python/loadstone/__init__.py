@@ -41,8 +41,9 @@ from loadstone._errors import (
     ResourceError,
     UsageError,
 )
-from loadstone._front import digest, load, open, plan, read_manifest, verify, write_dataset
+from loadstone._front import digest, load, open, plan, read_manifest, verify
 from loadstone._span import Span, is_span
+from loadstone._write import Converted, convert, write_dataset
 
 __version__: str = _version()
 
@@ -51,6 +52,7 @@ __all__ = [
     "Accusation",
     "ArrayInfo",
     "Catalog",
+    "Converted",
     "DataError",
     "Drawing",
     "InternalError",
@@ -72,6 +74,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "__version__",
+    "convert",
     "digest",
     "is_span",
     "jax",

@@ -118,7 +118,7 @@ def plan(
         ResourceError: beyond the memory budget, both numbers named.
     """
     indices, shardings = _requests(ds, sharding, array)
-    return _core.plan_arrays(ds, indices, shardings, strategy, _budget(memory_budget), over_decompose, process, threads)
+    return _core.plan_arrays(ds, indices, shardings, strategy, budget_of(memory_budget), over_decompose, process, threads)
 
 
 @overload
@@ -195,7 +195,7 @@ def load(
         indices,
         shardings,
         strategy,
-        _budget(memory_budget),
+        budget_of(memory_budget),
         over_decompose,
         process,
         threads,
@@ -267,38 +267,6 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest._read(os.fsencode(path))
 
 
-def write_dataset(
-    directory: Path,
-    shape: int | Sequence[int],
-    dtype: object = "float32",
-    *,
-    shards: int = 1,
-    uneven: bool = False,
-    seed: int = 0,
-    format: str = "npy",  # noqa: A002 - the command line's word
-    replace: bool = False,
-    threads: int = 0,
-    progress: bool | Callback | None = None,
-) -> list[str]:
-    """Writes a made-up data set of `shards` files, as `loadstone write` does; returns their paths.
-
-    An element depends on seed and its position alone, so any number of files holds the same array. UsageError when the
-    directory is not empty, unless `replace`.
-    """
-    return _core.write_dataset(
-        os.fsencode(directory),
-        shape,
-        from_user(dtype),
-        shards,
-        uneven,
-        seed,
-        format,
-        replace,
-        threads,
-        callback_of(progress),
-    )
-
-
 def _requests(ds: Catalog, sharding: object, array: str | Sequence[str] | None) -> tuple[list[int], list[Sharding]]:
     """Positions in the catalog and a sharding for each."""
     if array is None or (isinstance(array, str) and array != "*"):
@@ -321,7 +289,7 @@ def _requests(ds: Catalog, sharding: object, array: str | Sequence[str] | None) 
     return indices, shardings
 
 
-def _budget(memory_budget: int | str | None) -> int | None:
+def budget_of(memory_budget: int | str | None) -> int | None:
     return _core.parse_bytes(memory_budget) if isinstance(memory_budget, str) else memory_budget
 
 

@@ -2,11 +2,13 @@
 // strided copy. A fault of the planner therefore cannot hide behind itself when a placement is verified.
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "loadstone/array/strided_copy.h"
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
+#include "loadstone/base/text.h"
 #include "loadstone/format/format.h"
 #include "loadstone/io/file_cache.h"
 #include "loadstone/load.h"
@@ -100,7 +102,17 @@ class BoxReader {
     std::vector<std::byte> stored(static_cast<std::size_t>(piece.stored_bytes));
     open(piece)->read(piece.offset_bytes, stored);
     std::vector<std::byte> plain(static_cast<std::size_t>(array_.dtype.nbytes(num_elems(piece.stored_shape))));
-    format->decode(encoding, piece, array_.dtype, stored, plain);
+    try {
+      format->decode(encoding, piece, array_.dtype, stored, plain);
+    } catch (const Error& error) {
+      ErrorFacts facts = error.facts();
+      const std::string path = files_.path(piece.file);
+      if (facts.file.empty()) facts.file = path;
+      throw Error(error.kind(),
+                  cat("'", printable(path), "': piece ", piece.number, " of array '", printable(array_.name),
+                      "' at offset ", piece.offset_bytes, ": ", error.message()),
+                  std::move(facts), error.where());
+    }
     const Dims strides = stored_strides(piece.stored_shape, ElementOrder::c);
     std::byte* from = plain.data() + dot(relative_to(sub, piece.box.begin).begin, strides);
     strided_copy(target(sub, box, dst), {from, strides}, sub.shape(), array_.dtype.itemsize());

@@ -27,7 +27,7 @@ ALL = bool(os.environ.get("LOADSTONE_FAULTS_ALL"))
 # Allocations are many and alike: of these every one is tried up to the first number, then every so many.
 FIRST, STEP = 20, 97
 
-VERBS = ("inspect", "plan", "load", "verify", "digest", "write")
+VERBS = ("inspect", "plan", "load", "verify", "digest", "write", "convert")
 # Kind of call, errno (0: half of the work is done), what a user would call it, exit codes that are right beside 0.
 FAULTS: tuple[tuple[str, int, str, tuple[int, ...]], ...] = (
     ("open", errno.EIO, "a file cannot be opened: EIO", (4,)),
@@ -136,6 +136,7 @@ class Job:
             "verify": ["verify", *sharded, "--manifest", manifest],
             "digest": ["digest", data, "--output", self.out / "M.json"],
             "write": ["write", self.out / "w", "--shape", "40,8", "--shards", "3", "--seed", "3"],
+            "convert": ["convert", data, self.out / "c", "--format", "npz", "--compress", "deflate", "--verify"],
         }[self.verb]
 
     def result(self) -> dict[str, bytes]:

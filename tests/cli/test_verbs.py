@@ -206,7 +206,7 @@ def test_write(tmp_path: Path) -> None:
     assert (tmp_path / "d" / "mine.txt").exists() and len(files_in(tmp_path / "d")) == 6, "nothing was removed"
     (tmp_path / "d" / "mine.txt").unlink()
     assert len(set(good(*args, "--uneven", "--replace", "--json").json["rows"])) > 1
-    for bad in (["--shards", "0"], ["--shape", "x"], ["--dtype", "datetime64"], ["--seed", "-1"], ["--format", "hdf5"]):
+    for bad in (["--shards", "0"], ["--shape", "x"], ["--dtype", "datetime64"], ["--seed", "-1"], ["--format", "hdf6"]):
         failing(2, "write", tmp_path / "e", "--shape", "4", *bad, "--json")
     assert not (tmp_path / "e").exists()
     failing(2, "write", tmp_path / "e", "--json")

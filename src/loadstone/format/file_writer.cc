@@ -64,6 +64,18 @@ void FileWriter::write(const void* data, std::size_t bytes) {
   }
 }
 
+void FileWriter::write_at(std::int64_t offset, const void* data, std::size_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pwrite(fd_, from, std::min(bytes, kMaxWrite), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) throw errno_error(n < 0 ? errno : ENOSPC, path_, "cannot write");
+    from += n;
+    offset += n;
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
 void FileWriter::commit() {
   if (::fsync(fd_) != 0) throw errno_error(errno, path_, "cannot sync");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw errno_error(errno, path_, "cannot rename into place");

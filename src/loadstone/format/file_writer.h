@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace loadstone {
@@ -16,6 +17,11 @@ class FileWriter {
   ~FileWriter();
 
   void write(const void* data, std::size_t bytes);
+  /// Bytes at a place of their own; where write() goes on does not change.
+  void write_at(std::int64_t offset, const void* data, std::size_t bytes);
+  /// The temporary, for libraries that open files themselves.
+  const std::string& temporary() const { return temporary_; }
+  const std::string& path() const { return path_; }
   void commit();
 
  private:

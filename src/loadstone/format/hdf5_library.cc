@@ -143,6 +143,7 @@ Opened open_library() {
     out.reason = cat("no private copy of '", out.lib.path, "': ", said == nullptr ? "it cannot be read" : said);
     return out;
   }
+  out.lib.handle = copy;
   const std::string missing = bind(copy, newest, out.lib);
   if (!missing.empty()) {
     out.reason = cat("libhdf5 ", out.lib.version, " at '", out.lib.path, "' lacks ", missing, "; ", kCure);

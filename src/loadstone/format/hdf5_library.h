@@ -109,7 +109,8 @@ struct Library {
   herr_t (*chunk_iter)(hid_t, hid_t, ChunkFn, void*) = nullptr;
   hid_t file_access_class = -1, dataset_access_class = -1;
   std::string path;
-  std::string version;  ///< "1.14.6"
+  std::string version;     ///< "1.14.6"
+  void* handle = nullptr;  ///< for the symbols that only a writer needs
 };
 
 /// Opened on first use: LOADSTONE_HDF5_LIBRARY when it is set, else the newest of the one inside h5py's wheel and the

@@ -97,4 +97,25 @@ void made_up_elements(DType dtype, std::uint64_t seed, std::int64_t first, std::
   }
 }
 
+void made_up_box(DType dtype, std::uint64_t seed, const Shape& shape, const Box& box, std::byte* dst) {
+  if (box.empty()) return;
+  const Dims inner = c_strides(shape);
+  int cut = box.ndim() - 1;  // from here on the box is one run of elements
+  while (cut > 0 && box.extent(cut) == shape[cut]) --cut;
+  const std::int64_t run = cut < 0 ? 1 : box.extent(cut) * inner[cut];
+  Dims at = box.begin;
+  while (true) {
+    std::int64_t first = 0;
+    for (int d = 0; d < box.ndim(); ++d) first += at[d] * inner[d];
+    made_up_elements(dtype, seed, first, run, dst);
+    dst += run * dtype.itemsize();
+    int d = cut - 1;
+    for (; d >= 0; --d) {
+      if (++at[d] < box.end[d]) break;
+      at[d] = box.begin[d];
+    }
+    if (d < 0) return;
+  }
+}
+
 }  // namespace loadstone

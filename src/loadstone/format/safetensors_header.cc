@@ -219,4 +219,11 @@ std::vector<SafeTensor> parse_safetensors_header(std::string_view json, std::int
   return out;
 }
 
+std::string_view safetensors_type(DType dtype) {
+  for (const auto& [word, name] : kTypes) {
+    if (parse_dtype(name).dtype == dtype) return word;
+  }
+  return {};
+}
+
 }  // namespace loadstone

@@ -23,4 +23,7 @@ struct SafeTensor {
 /// Source: https://huggingface.co/docs/safetensors (format), safetensors 0.6 src/tensor.rs
 std::vector<SafeTensor> parse_safetensors_header(std::string_view json, std::int64_t payload_bytes);
 
+/// The format's word for a type ("BF16"), or "" when it has none.
+std::string_view safetensors_type(DType dtype);
+
 }  // namespace loadstone

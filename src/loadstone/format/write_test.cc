@@ -184,8 +184,8 @@ TEST(WriteDataset, RefusesTheImpossible) {
   WriteOptions options = options_for({4, 0}, 1);
   options.format = "raw";
   refuse(options, "no bytes");
-  options.format = "hdf5";
-  refuse(options, "'hdf5'");
+  options.format = "hdf6";
+  refuse(options, "did you mean 'hdf5'");
   dir.put("file", "x");
   expect_error(error_of([&] { write_dataset(dir.at("file"), options_for({4}, 1), kPool); }), ErrorKind::usage,
                {"not a directory"});

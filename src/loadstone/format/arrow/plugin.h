@@ -14,7 +14,7 @@ namespace loadstone {
 
 /// What crosses the border to the plugin `libloadstone_arrow.so`, the only code that includes or links Arrow. Both
 /// sides are built together; `kArrowPluginAbi` is raised when anything here changes.
-inline constexpr int kArrowPluginAbi = 1;
+inline constexpr int kArrowPluginAbi = 2;
 
 /// One column (a leaf of the schema) as a Parquet footer says it.
 struct ParquetColumn {
@@ -55,6 +55,22 @@ struct ParquetRequest {
   std::function<std::unique_ptr<ByteSource>()> reopen;
 };
 
+/// A Parquet or Arrow IPC file to write. The callbacks return false to stop it.
+struct TableToWrite {
+  struct Column {
+    std::string name, dtype;
+    std::vector<std::int64_t> row_shape;  ///< {} for a flat column
+  };
+  bool parquet = false;
+  std::vector<Column> columns;
+  std::int64_t rows = 0, group_rows = 1;  ///< rows of a row group or record batch
+  std::string codec;                      ///< "", none, snappy, gzip, zstd, lz4, brotli
+  int level = -1;
+  /// Fills `bytes` with the elements of rows [first, first + rows) of a column.
+  std::function<bool(std::size_t column, std::int64_t first, std::int64_t rows, std::span<std::byte> bytes)> pull;
+  std::function<bool(const void* data, std::size_t bytes)> write;
+};
+
 /// How a call ended. No exception crosses the border.
 struct PluginStatus {
   enum class Kind : std::uint8_t { good, data, system } kind = Kind::good;
@@ -68,6 +84,8 @@ struct ArrowPlugin {
   PluginStatus (*parquet_footer)(ByteSource& source, ParquetFooter& out) = nullptr;
   /// Decodes one piece. Safe from any thread.
   PluginStatus (*parquet_decode)(const ParquetRequest& request) = nullptr;
+  /// Writes a file front to back. Safe from any thread.
+  PluginStatus (*table_write)(const TableToWrite& table) = nullptr;
 };
 
 /// The symbol that the plugin exports.

@@ -29,6 +29,7 @@
 #include "loadstone/base/error.h"
 #include "loadstone/format/arrow/parquet_columns.h"
 #include "loadstone/format/arrow/plugin.h"
+#include "loadstone/format/arrow/table_writer.h"
 
 namespace loadstone {
 
@@ -238,6 +239,10 @@ PluginStatus parquet_decode(const ParquetRequest& request) {
   });
 }
 
+PluginStatus table_write(const TableToWrite& table) {
+  return guarded([&] { write_table(table); });
+}
+
 std::string version() {
   return arrow::GetBuildInfo().version_string;
 }
@@ -245,7 +250,7 @@ std::string version() {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const ArrowPlugin* loadstone_arrow_plugin() {
-  static const ArrowPlugin kPlugin{kArrowPluginAbi, version, parquet_footer, parquet_decode};
+  static const ArrowPlugin kPlugin{kArrowPluginAbi, version, parquet_footer, parquet_decode, table_write};
   return &kPlugin;
 }
 
