@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "docs/tour.md", "docs/errors.md", "docs/memory_view.md")
+DOCUMENTS = ("README.md", "docs/tour.md", "docs/convert.md", "docs/errors.md", "docs/memory_view.md")
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.S | re.M)
 VENV = ROOT / ".venv"
 

@@ -136,7 +136,7 @@ class Job:
             "verify": ["verify", *sharded, "--manifest", manifest],
             "digest": ["digest", data, "--output", self.out / "M.json"],
             "write": ["write", self.out / "w", "--shape", "40,8", "--shards", "3", "--seed", "3"],
-            "convert": ["convert", data, self.out / "c", "--format", "npz", "--compress", "deflate", "--verify"],
+            "convert": ["convert", data, self.out / "c", "--format", "npy", "--verify"],
         }[self.verb]
 
     def result(self) -> dict[str, bytes]:

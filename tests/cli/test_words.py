@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from loadstone_cli import failing, good
 
-VERBS = ["inspect", "plan", "load", "verify", "digest", "write", "bench", "doctor", "completion"]
+VERBS = ["inspect", "plan", "load", "verify", "digest", "write", "convert", "bench", "doctor", "completion"]
 
 
 def test_version() -> None:

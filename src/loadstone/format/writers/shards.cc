@@ -246,9 +246,9 @@ std::int64_t write_shards(const std::string& dir, const ShardSet& set, const Thr
   if (set.marker) {
     std::vector<std::string> own = set.names;
     if (raw) own.emplace_back(kSidecarName);
-    // First of all: what lies in the directory is always listed, even after a crash in the middle.
-    // Its JSON is gone before: a destructor of it that runs out of memory ends the process without undoing anything.
-    const std::string marker = nlohmann::ordered_json{{"files", own}}.dump() + "\n";
+    // First of all: what lies in the directory is always listed, even after a crash in the middle. By hand, as the
+    // names need no escapes and a destructor of JSON that runs out of memory ends the process without undoing anything.
+    const std::string marker = cat("{\"files\":[\"", join(own, "\",\""), "\"]}\n");
     put(kMarkerName, marker);
   }
   std::vector<std::vector<std::int64_t>> first_rows(set.rows.size());
