@@ -52,9 +52,9 @@ quietly() {
 
 build_programs() {
   quietly configure cmake -S . -B "$BUILD/cpp" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLOADSTONE_TESTS=ON \
-    -DLOADSTONE_CUDA=ON -DCMAKE_CUDA_HOST_COMPILER=c++ || return
+    -DLOADSTONE_CUDA=ON || return
   quietly programs ninja -C "$BUILD/cpp" loadstone_cli loadstone_base_test loadstone_exec_test loadstone_verify_test \
-    loadstone_array_test loadstone_handover_test
+    loadstone_array_test loadstone_handover_test loadstone_gpu_digest
 }
 
 build_package() {
@@ -98,6 +98,7 @@ sanitize() {
 }
 
 bench() {
+  "$BUILD/cpp/tests/loadstone_gpu_digest" | tee "$RESULTS/gpu_digest.jsonl"
   PYTHONPATH=$SITE "$PYTHON" bench/gpu_load.py --json "$RESULTS/gpu_load.json" "$@"
 }
 
