@@ -8,7 +8,7 @@
 namespace loadstone {
 
 namespace {
-std::string quoted(std::string_view text) {
+std::string quoted_json(std::string_view text) {
   std::string out = "\"";
   for (const char c : printable(text)) {
     if (c == '"' || c == '\\') out += '\\';
@@ -37,12 +37,12 @@ std::string Trace::json() const {
   std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
   const char* separator = "\n";
   for (const Event& event : events_) {
-    out += cat(separator, "{\"ph\":\"X\",\"pid\":1,\"tid\":", event.worker, ",\"name\":", quoted(event.name),
-               ",\"cat\":", quoted(event.category), ",\"ts\":", micros(event.begin - origin_),
+    out += cat(separator, "{\"ph\":\"X\",\"pid\":1,\"tid\":", event.worker, ",\"name\":", quoted_json(event.name),
+               ",\"cat\":", quoted_json(event.category), ",\"ts\":", micros(event.begin - origin_),
                ",\"dur\":", micros(event.end - event.begin), ",\"args\":{");
     const char* comma = "";
     for (const auto& [key, value] : event.args) {
-      out += cat(comma, quoted(key), ":", quoted(value));
+      out += cat(comma, quoted_json(key), ":", quoted_json(value));
       comma = ",";
     }
     out += "}}";
