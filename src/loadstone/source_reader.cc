@@ -99,8 +99,9 @@ class BoxReader {
     if (format == nullptr || format->decode == nullptr) {
       throw internal_error(cat("no decoder for format '", encoding.format, "'"));
     }
-    std::vector<std::byte> stored(static_cast<std::size_t>(piece.stored_bytes));
-    open(piece)->read(piece.offset_bytes, stored);
+    std::vector<std::byte> stored(encoding.reads_file ? 0 : static_cast<std::size_t>(piece.stored_bytes));
+    const std::shared_ptr<ByteSource> file = open(piece);
+    if (!stored.empty()) file->read(piece.offset_bytes, stored);
     std::vector<std::byte> plain(static_cast<std::size_t>(array_.dtype.nbytes(num_elems(piece.stored_shape))));
     try {
       format->decode(encoding, piece, array_.dtype, stored, plain);

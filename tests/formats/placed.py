@@ -14,11 +14,13 @@ def native(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("="), order="C")
 
 
-def check_placed(ds: ls.Catalog, name: str | None, want: Array, axes: dict[str, int], spec: Any = None) -> None:
+def check_placed(
+    ds: ls.Catalog, name: str | None, want: Array, axes: dict[str, int], spec: Any = None, **options: Any
+) -> None:
     """Loads array `name` onto a mesh, verifies it, and compares every shard with `want`, bit by bit. Without a spec
-    dimension 0 goes over the axis x."""
+    dimension 0 goes over the axis x. The options are those of ls.load."""
     if spec is None:
         spec = ("x",) if want.ndim else ()
-    placement = ls.load(ds, ls.Sharding(ls.Mesh(axes), spec, uneven="ceil"), array=name, verify=True)
+    placement = ls.load(ds, ls.Sharding(ls.Mesh(axes), spec, uneven="ceil"), array=name, verify=True, **options)
     for shard in placement.shards:
         assert np.asarray(shard.data).tobytes() == native(want)[shard.index].tobytes(), (name, shard)

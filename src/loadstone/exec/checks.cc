@@ -162,10 +162,14 @@ Placement make_placement(const Plan& plan, SlotBuffers slots, LoadStats stats) {
   return out;
 }
 
+const Encoding& encoding_of(const ArrayEntry& entry, const Piece& piece) {
+  if (!in_range(piece.encoding, entry.encodings)) misfit(cat("encoding ", piece.encoding));
+  return at(entry.encodings, piece.encoding);
+}
+
 void decode_piece(const Catalog& catalog, const ArrayEntry& entry, const Piece& piece, const ExecOptions& options,
                   std::span<const std::byte> stored, std::span<std::byte> out) {
-  if (!in_range(piece.encoding, entry.encodings)) misfit(cat("encoding ", piece.encoding));
-  const Encoding& encoding = at(entry.encodings, piece.encoding);
+  const Encoding& encoding = encoding_of(entry, piece);
   try {
     if (options.decode) {
       options.decode(encoding, piece, entry.dtype, stored, out);

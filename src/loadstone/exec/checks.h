@@ -30,6 +30,8 @@ std::int64_t run_copies(const Plan& plan, const SlotBuffers& slots, const ExecOp
 /// Hands the buffers over.
 Placement make_placement(const Plan& plan, SlotBuffers slots, LoadStats stats);
 
+/// How an encoded piece is stored.
+const Encoding& encoding_of(const ArrayEntry& entry, const Piece& piece);
 /// Decodes one stored piece by options.decode or its format; errors name the file, piece and array.
 void decode_piece(const Catalog& catalog, const ArrayEntry& entry, const Piece& piece, const ExecOptions& options,
                   std::span<const std::byte> stored, std::span<std::byte> out);

@@ -84,8 +84,14 @@ class SerialExecutor final : public Executor {
     const std::unique_ptr<ByteSource> file = sources.open(catalog.files.path(piece.file));
     ++stats.opens;
     if (piece.encoding >= 0) {
-      std::vector<std::byte> stored(static_cast<std::size_t>(piece.stored_bytes));
-      read(*file, piece.offset_bytes, stored, stats);
+      const bool reads_file = encoding_of(entry, piece).reads_file;
+      std::vector<std::byte> stored(reads_file ? 0 : static_cast<std::size_t>(piece.stored_bytes));
+      if (reads_file) {
+        ++stats.requests;
+        stats.bytes_read += piece.stored_bytes;
+      } else {
+        read(*file, piece.offset_bytes, stored, stats);
+      }
       out.bytes.resize(static_cast<std::size_t>(entry.dtype.nbytes(num_elems(piece.stored_shape))));
       decode_piece(catalog, entry, piece, options, stored, out.bytes);
       ++stats.decoded_pieces;

@@ -216,8 +216,11 @@ class Load {
     const Piece& piece = window.piece;
     const std::shared_ptr<ByteSource> file = open(piece);
     const std::int64_t size = file->stamp().size_bytes;
-    if (piece.offset_bytes < 0 || piece.stored_bytes < 0 || piece.stored_bytes > size ||
-        piece.offset_bytes > size - piece.stored_bytes) {
+    const bool reads_file = encoding_of(entry, piece).reads_file;
+    if (reads_file) {
+      // Counted here, read by the decoder.
+    } else if (piece.offset_bytes < 0 || piece.stored_bytes < 0 || piece.stored_bytes > size ||
+               piece.offset_bytes > size - piece.stored_bytes) {
       const ErrorFacts facts{std::string(file->path()),
                              cat(piece.stored_bytes, " bytes at offset ", piece.offset_bytes),
                              cat("a file of ", size, " bytes"), 0};
@@ -226,10 +229,16 @@ class Load {
                        facts);
     }
     const Box stored_box = stored_box_of(piece);
-    const std::span<std::byte> stored = worker.staging.take(piece.stored_bytes, scratch_);
+    const std::span<std::byte> stored = worker.staging.take(reads_file ? 0 : piece.stored_bytes, scratch_);
     const std::span<std::byte> out = worker.decoded.take(entry.dtype.nbytes(num_elems(piece.stored_shape)), scratch_);
     note_scratch();
-    read(worker, *file, piece.offset_bytes, stored);
+    if (reads_file) {
+      ++worker.stats.requests;
+      worker.stats.bytes_read += piece.stored_bytes;
+      progress_.add(piece.stored_bytes);
+    } else {
+      read(worker, *file, piece.offset_bytes, stored);
+    }
     {
       TraceScope scope(options_.trace, "decode", "copy", worker.number);
       decode_piece(catalog_, entry, piece, options_, stored, out);

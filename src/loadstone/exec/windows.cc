@@ -60,6 +60,11 @@ bool WindowQueue::fetch_batch() {
         return true;
       },
       next_piece_);
+  // Chunks of one file need not lie in the order of their numbers, and those of several shards take turns.
+  const auto earlier = [](const PieceRead& a, const PieceRead& b) {
+    return std::pair(a.piece.file, a.piece.offset_bytes) < std::pair(b.piece.file, b.piece.offset_bytes);
+  };
+  if (!std::is_sorted(batch_.begin(), batch_.end(), earlier)) std::stable_sort(batch_.begin(), batch_.end(), earlier);
   return !batch_.empty();
 }
 

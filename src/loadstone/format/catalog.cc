@@ -96,8 +96,9 @@ void Tiling::add_grid(std::int64_t rows, std::int32_t file, ChunkGrid grid, Byte
     if (!product) throw data_error(cat("a chunk grid over ", to_string(part_shape), " has more than 2^63-1 chunks"));
     chunks = *product;
   }
-  if (static_cast<std::int64_t>(grid.offsets.size()) != chunks ||
-      static_cast<std::int64_t>(grid.stored_bytes.size()) != chunks) {
+  const auto listed = grid.sparse ? static_cast<std::int64_t>(grid.numbers.size()) : chunks;
+  if (static_cast<std::int64_t>(grid.offsets.size()) != listed ||
+      static_cast<std::int64_t>(grid.stored_bytes.size()) != listed || (listed > chunks)) {
     throw internal_error(cat("a chunk grid of ", chunks, " chunks came with ", grid.offsets.size(), " offsets"));
   }
   add_part(rows, file, 0, static_cast<std::uint8_t>(make_flags(byte_order, order) | kHasGrid), encoding, -1, chunks);
@@ -178,12 +179,18 @@ Piece Tiling::grid_piece(std::int64_t part, const ChunkGrid& grid, std::int64_t 
     }
   }
   piece.stored_shape = grid.row_bounds.empty() ? grid.chunk_shape : piece.box.shape();
-  piece.offset_bytes = grid.offsets[at(chunk)];
-  piece.stored_bytes = grid.stored_bytes[at(chunk)];
-  piece.absent = piece.offset_bytes < 0;
-  if (piece.absent) piece.stored_bytes = 0;
-  if (!grid.files.empty()) piece.file = grid.files[at(chunk)];
-  if (!grid.chunk_encodings.empty()) piece.encoding = grid.chunk_encodings[at(chunk)];
+  std::int64_t entry = chunk;
+  if (grid.sparse) {
+    const auto it = std::lower_bound(grid.numbers.begin(), grid.numbers.end(), chunk);
+    piece.absent = it == grid.numbers.end() || *it != chunk;
+    entry = it - grid.numbers.begin();
+  }
+  piece.absent = piece.absent || grid.offsets[at(entry)] < 0;
+  piece.offset_bytes = piece.absent ? -1 : grid.offsets[at(entry)];
+  piece.stored_bytes = piece.absent ? 0 : grid.stored_bytes[at(entry)];
+  if (piece.absent) return piece;
+  if (!grid.files.empty()) piece.file = grid.files[at(entry)];
+  if (!grid.chunk_encodings.empty()) piece.encoding = grid.chunk_encodings[at(entry)];
   return piece;
 }
 

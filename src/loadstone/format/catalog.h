@@ -38,6 +38,8 @@ enum class ElementOrder : std::uint8_t { c, f };
 struct Encoding {
   std::string format;  ///< name of the Format whose decode() is asked
   std::string codec;
+  /// decode() opens and reads the file by itself, of which `stored_bytes` is the count; nothing is read for it.
+  bool reads_file = false;
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
@@ -57,7 +59,8 @@ struct Piece {
 };
 
 /// A regular grid of chunks inside one part (zarr, chunked HDF5), or row groups along axis 0 (Parquet). Chunk k in
-/// row-major order of the grid.
+/// row-major order of the grid. In a sparse grid the lists hold the chunks of `numbers` alone, so that absent ones cost
+/// nothing.
 struct ChunkGrid {
   Shape chunk_shape;                     ///< regular grid; empty when `row_bounds` is used
   std::vector<std::int64_t> row_bounds;  ///< row groups: bounds relative to the part, 0 first; else empty
@@ -65,6 +68,8 @@ struct ChunkGrid {
   std::vector<std::int64_t> stored_bytes;
   std::vector<std::int32_t> files;            ///< empty: all in the part's file
   std::vector<std::int32_t> chunk_encodings;  ///< empty: all as the part's
+  bool sparse = false;
+  std::vector<std::int64_t> numbers;  ///< sparse: of the chunks that are there, ascending
   friend bool operator==(const ChunkGrid&, const ChunkGrid&) = default;
 };
 

@@ -211,7 +211,10 @@ class Describer {
         return;
       }
       read_fill();
-      header_.grid = ChunkGrid{header_.shape, {}, {-1}, {0}, {}, {}};
+      ChunkGrid grid;
+      grid.chunk_shape = header_.shape;
+      grid.sparse = true;
+      header_.grid = std::move(grid);
       note_absent(1, 1);
       return;
     }

@@ -11,6 +11,7 @@
 #include "loadstone/base/text.h"
 #include "loadstone/format/faults.h"
 #include "loadstone/format/format.h"
+#include "loadstone/format/lost_types.h"
 #include "loadstone/format/npy_header.h"
 #include "loadstone/format/sniff.h"
 
@@ -21,9 +22,8 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 constexpr std::string_view kMagic = "\x93NUMPY"sv;
-constexpr std::int64_t kFirstRead = 256;          // holds nearly every header whole
-constexpr std::int64_t kMaxHeader = 64LL << 20;   // 64 MiB; NumPy's own safe limit is 10,000 bytes
-constexpr std::int64_t kMaxItemsize = 1LL << 20;  // of a type that only --dtype can name
+constexpr std::int64_t kFirstRead = 256;         // holds nearly every header whole
+constexpr std::int64_t kMaxHeader = 64LL << 20;  // 64 MiB; NumPy's own safe limit is 10,000 bytes
 
 std::string_view chars(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -138,18 +138,6 @@ std::optional<DiskType> plain_type(std::string_view descr) {
     }
   }
   return std::nullopt;
-}
-
-/// Bytes of an element whose type a file has lost or which is a time, so that --dtype may name it; 0 for others.
-std::int64_t nameable_itemsize(std::string_view descr) {
-  if (!descr.empty() && std::string_view("<>=|").find(descr.front()) != std::string_view::npos) descr.remove_prefix(1);
-  if (descr == "f1") return 1;
-  for (const std::string_view time : {"M8", "m8", "datetime64", "timedelta64"}) {
-    if (descr == time || (descr.starts_with(time) && descr[time.size()] == '[' && descr.ends_with(']'))) return 8;
-  }
-  if (!descr.starts_with('V')) return 0;
-  std::int64_t bytes = 0;
-  return parse_int(descr.substr(1), bytes) && bytes > 0 && bytes <= kMaxItemsize ? bytes : 0;
 }
 
 struct Typed {

@@ -45,14 +45,14 @@ void add_plain(ReadCost& cost, const Piece& piece, const Box& box, DType dtype, 
   cost.largest_plain_bytes = std::max(cost.largest_plain_bytes, bytes);
 }
 
-void add_encoded(ReadCost& cost, const Piece& piece, DType dtype, std::int64_t useful_elems) {
+void add_encoded(ReadCost& cost, const Piece& piece, const ArrayEntry& entry, std::int64_t useful_elems) {
   const std::int64_t useful = share(piece.stored_bytes, useful_elems, piece.box.num_elems());
   add_bytes(cost.bytes_read, piece.stored_bytes);
   cost.useful_bytes += useful;
   cost.over_read_bytes += piece.stored_bytes - useful;
   ++cost.requests;
-  std::int64_t memory = piece.stored_bytes;
-  add_bytes(memory, dtype.nbytes(num_elems(piece.stored_shape)));
+  std::int64_t memory = entry.encodings[static_cast<std::size_t>(piece.encoding)].reads_file ? 0 : piece.stored_bytes;
+  add_bytes(memory, entry.dtype.nbytes(num_elems(piece.stored_shape)));
   cost.largest_encoded_bytes = std::max(cost.largest_encoded_bytes, memory);
 }
 
@@ -95,7 +95,7 @@ void add_read(ReadCost& cost, const ArrayNeed& need, const Read& read, const Pla
     }
     const std::int64_t useful = all_useful ? box.num_elems() : common_elems_of(regions, box);
     if (piece.encoding >= 0) {
-      add_encoded(cost, piece, dtype, useful);
+      add_encoded(cost, piece, *need.entry, useful);
     } else {
       add_plain(cost, piece, box, dtype, dtype.nbytes(useful), options);
     }
