@@ -1,4 +1,4 @@
-// One column of one row group, decoded into its place.
+// Columns of one row group, decoded into their places.
 
 #include <parquet/column_reader.h>
 #include <parquet/exception.h>
@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
@@ -94,96 +96,180 @@ void put(const In& value, std::byte* to) {
   std::memcpy(to, &out, sizeof(Out));
 }
 
-/// Reads the whole column in batches. `direct` columns are decoded into `out` itself.
+/// One column that is being read, some rows at a time.
+class Column {
+ public:
+  virtual ~Column() = default;
+  Column() = default;
+  Column(const Column&) = delete;
+  Column& operator=(const Column&) = delete;
+  /// Decodes the values of the next rows; at the end of the column fewer may come.
+  virtual void next(std::int64_t rows) = 0;
+  /// All must have come, and nothing else.
+  virtual void finish() = 0;
+};
+
+constexpr std::int64_t kBatch = 32768;  // values
+
 template <typename Physical, typename Out>
-void read_values(parquet::ColumnReader& base, const ParquetRequest& request, std::size_t column) {
-  using In = typename Physical::c_type;
-  auto& reader = static_cast<parquet::TypedColumnReader<Physical>&>(base);
-  const std::string& name = request.names[column];
-  Levels levels(*base.descr(), request, name);
-  const std::int64_t per_row = levels.per_row();
-  const std::int64_t total = request.rows * per_row;
-  const std::size_t columns = request.leaves.size();
-  if (request.out.size() != static_cast<std::size_t>(total) * columns * sizeof(Out))
-    refuse("the piece has another size");
-  constexpr bool kSameBytes = sizeof(Out) == sizeof(In) && !std::is_same_v<In, parquet::FixedLenByteArray>;
-  const bool direct = kSameBytes && columns == 1;
-  const bool has_levels = base.descr()->max_definition_level() > 0 || base.descr()->max_repetition_level() > 0;
-  constexpr std::int64_t kBatch = 32768;
-  std::vector<std::int16_t> definition(has_levels ? kBatch : 0), repetition(has_levels ? kBatch : 0);
-  const auto buffer = direct ? nullptr : std::make_unique<In[]>(kBatch);
-  std::byte* const out = request.out.data();
-  const std::int16_t full = base.descr()->max_definition_level();
-  std::int64_t done = 0;
-  while (done < total && base.HasNext()) {
-    const std::int64_t batch = std::min(direct && !has_levels ? total : kBatch, total - done);
-    In* const to = direct ? reinterpret_cast<In*>(out) + done : buffer.get();
-    std::int64_t values = 0;
-    const std::int64_t got = reader.ReadBatch(batch, has_levels ? definition.data() : nullptr,
-                                              has_levels ? repetition.data() : nullptr, to, &values);
-    if (got <= 0 && values <= 0) break;
-    const std::int64_t taken = has_levels ? got : values;
-    if (has_levels)
-      levels.check(definition.data(), repetition.data(), taken);
-    else
-      levels.check(nullptr, nullptr, taken);
-    const bool gaps = values != taken;
-    if (gaps && request.fill.empty()) {  // counted by levels; go on only to name them all
-      done += taken;
-      continue;
+class ColumnOf : public Column {
+ public:
+  ColumnOf(std::shared_ptr<parquet::ColumnReader> base, const ParquetRequest& request, std::size_t column)
+      : base_(std::move(base)),
+        request_(request),
+        column_(column),
+        columns_(request.leaves.size()),
+        levels_(*base_->descr(), request, request.names[column]),
+        per_row_(levels_.per_row()),
+        full_(base_->descr()->max_definition_level()),
+        has_levels_(base_->descr()->max_definition_level() > 0 || base_->descr()->max_repetition_level() > 0),
+        direct_(sizeof(Out) == sizeof(In) && !std::is_same_v<In, parquet::FixedLenByteArray> && columns_ == 1) {
+    const std::int64_t total = request.rows * per_row_;
+    if (request.out.size() != static_cast<std::size_t>(total) * columns_ * sizeof(Out))
+      refuse("the piece has another size");
+    if (has_levels_) {
+      definition_.resize(kBatch);
+      repetition_.resize(kBatch);
     }
-    if (!direct || gaps) {
-      // Backwards: a gap moves values to the right inside `out` when they were decoded there.
-      std::int64_t from = values;
-      for (std::int64_t i = taken; i-- > 0;) {
-        const std::int64_t element = done + i;
-        std::byte* const place = out +
-                                 (static_cast<std::size_t>(element / per_row) * columns + column) *
-                                     static_cast<std::size_t>(per_row) * sizeof(Out) +
-                                 static_cast<std::size_t>(element % per_row) * sizeof(Out);
-        if (gaps && definition[static_cast<std::size_t>(i)] != full) {
-          std::memcpy(place, request.fill.data(), sizeof(Out));
-        } else {
-          put<Out>(to[--from], place);
-        }
+    if (!direct_) buffer_ = std::make_unique<In[]>(kBatch);
+  }
+
+  void next(std::int64_t rows) override {
+    const std::int64_t end = std::min(done_ + rows * per_row_, request_.rows * per_row_);
+    while (done_ < end && base_->HasNext()) {
+      const std::int64_t taken = batch(end - done_);
+      if (taken <= 0) break;
+      done_ += taken;
+    }
+  }
+
+  void finish() override {
+    const std::int64_t total = request_.rows * per_row_;
+    if (done_ == total && total > 0 && base_->HasNext())
+      refuse(cat("column '", request_.names[column_], "' holds more values than ", total));
+    levels_.finish(request_.rows);
+  }
+
+ private:
+  using In = typename Physical::c_type;
+
+  /// Decodes up to `wanted` values into `out` itself, or through the buffer.
+  std::int64_t batch(std::int64_t wanted) {
+    auto& reader = static_cast<parquet::TypedColumnReader<Physical>&>(*base_);
+    if (!direct_ || has_levels_) wanted = std::min(kBatch, wanted);
+    In* const to = direct_ ? reinterpret_cast<In*>(request_.out.data()) + done_ : buffer_.get();
+    std::int64_t values = 0;
+    const std::int64_t got = reader.ReadBatch(wanted, has_levels_ ? definition_.data() : nullptr,
+                                              has_levels_ ? repetition_.data() : nullptr, to, &values);
+    if (got <= 0 && values <= 0) return 0;
+    const std::int64_t taken = has_levels_ ? got : values;
+    levels_.check(definition_.data(), repetition_.data(), taken);
+    if (values != taken) {
+      if (!request_.fill.empty()) place_with_gaps(to, taken, values);
+      // Without a value for nulls they are counted by the levels; it goes on only to name them all.
+    } else if (!direct_) {
+      place(to, taken);
+    }
+    return taken;
+  }
+
+  std::byte* address(std::int64_t element) const {
+    return request_.out.data() +
+           (static_cast<std::size_t>(element / per_row_) * columns_ + column_) * static_cast<std::size_t>(per_row_) *
+               sizeof(Out) +
+           static_cast<std::size_t>(element % per_row_) * sizeof(Out);
+  }
+
+  void place(const In* from, std::int64_t count) {
+    std::byte* to = address(done_);
+    std::int64_t left = per_row_ - done_ % per_row_;  // elements to the end of the row
+    const std::size_t others = (columns_ - 1) * static_cast<std::size_t>(per_row_) * sizeof(Out);
+    for (std::int64_t i = 0; i < count; ++i) {
+      put<Out>(from[i], to);
+      to += sizeof(Out);
+      if (--left == 0) {
+        left = per_row_;
+        to += others;
       }
     }
-    done += taken;
   }
-  if (done == total && total > 0 && base.HasNext()) refuse(cat("column '", name, "' holds more values than ", total));
-  levels.finish(request.rows);
-}
+
+  void place_with_gaps(const In* from, std::int64_t count, std::int64_t values) {
+    // Backwards: a gap moves values to the right inside `out` when they were decoded there.
+    for (std::int64_t i = count; i-- > 0;) {
+      std::byte* const to = address(done_ + i);
+      if (definition_[static_cast<std::size_t>(i)] != full_) {
+        std::memcpy(to, request_.fill.data(), sizeof(Out));
+      } else {
+        put<Out>(from[--values], to);
+      }
+    }
+  }
+
+  std::shared_ptr<parquet::ColumnReader> base_;
+  const ParquetRequest& request_;
+  std::size_t column_, columns_;
+  Levels levels_;
+  std::int64_t per_row_, done_ = 0;
+  std::int16_t full_;
+  bool has_levels_;
+  bool direct_;  ///< decoded where it belongs
+  std::vector<std::int16_t> definition_, repetition_;
+  std::unique_ptr<In[]> buffer_;
+};
+
+using Reader = std::shared_ptr<parquet::ColumnReader>;
 
 template <typename Physical>
-void read_integers(parquet::ColumnReader& reader, const ParquetRequest& request, std::size_t column) {
+std::unique_ptr<Column> integers(Reader reader, const ParquetRequest& request, std::size_t column) {
   const std::string& dtype = request.dtype;
-  if (dtype == "int8") return read_values<Physical, std::int8_t>(reader, request, column);
-  if (dtype == "int16") return read_values<Physical, std::int16_t>(reader, request, column);
-  if (dtype == "int32") return read_values<Physical, std::int32_t>(reader, request, column);
-  if (dtype == "int64") return read_values<Physical, std::int64_t>(reader, request, column);
-  if (dtype == "uint8") return read_values<Physical, std::uint8_t>(reader, request, column);
-  if (dtype == "uint16") return read_values<Physical, std::uint16_t>(reader, request, column);
-  if (dtype == "uint32") return read_values<Physical, std::uint32_t>(reader, request, column);
-  if (dtype == "uint64") return read_values<Physical, std::uint64_t>(reader, request, column);
+  const auto as = [&](auto zero) -> std::unique_ptr<Column> {
+    return std::make_unique<ColumnOf<Physical, decltype(zero)>>(std::move(reader), request, column);
+  };
+  if (dtype == "int8") return as(std::int8_t{});
+  if (dtype == "int16") return as(std::int16_t{});
+  if (dtype == "int32") return as(std::int32_t{});
+  if (dtype == "int64") return as(std::int64_t{});
+  if (dtype == "uint8") return as(std::uint8_t{});
+  if (dtype == "uint16") return as(std::uint16_t{});
+  if (dtype == "uint32") return as(std::uint32_t{});
+  if (dtype == "uint64") return as(std::uint64_t{});
   refuse(cat("integers cannot be loaded as ", dtype));
 }
 
-}  // namespace
+template <typename Physical, typename Out>
+std::unique_ptr<Column> numbers(Reader reader, const ParquetRequest& request, std::size_t column) {
+  return std::make_unique<ColumnOf<Physical, Out>>(std::move(reader), request, column);
+}
 
-void read_column(parquet::ColumnReader& reader, const ParquetRequest& request, std::size_t column) {
-  switch (reader.type()) {
-    case parquet::Type::BOOLEAN: return read_values<parquet::BooleanType, bool>(reader, request, column);
-    case parquet::Type::INT32: return read_integers<parquet::Int32Type>(reader, request, column);
-    case parquet::Type::INT64: return read_integers<parquet::Int64Type>(reader, request, column);
-    case parquet::Type::FLOAT: return read_values<parquet::FloatType, float>(reader, request, column);
-    case parquet::Type::DOUBLE: return read_values<parquet::DoubleType, double>(reader, request, column);
+std::unique_ptr<Column> make_column(Reader reader, const ParquetRequest& request, std::size_t column) {
+  switch (reader->type()) {
+    case parquet::Type::BOOLEAN: return numbers<parquet::BooleanType, bool>(std::move(reader), request, column);
+    case parquet::Type::INT32: return integers<parquet::Int32Type>(std::move(reader), request, column);
+    case parquet::Type::INT64: return integers<parquet::Int64Type>(std::move(reader), request, column);
+    case parquet::Type::FLOAT: return numbers<parquet::FloatType, float>(std::move(reader), request, column);
+    case parquet::Type::DOUBLE: return numbers<parquet::DoubleType, double>(std::move(reader), request, column);
     case parquet::Type::FIXED_LEN_BYTE_ARRAY:
-      if (reader.descr()->type_length() == 2) {
-        return read_values<parquet::FLBAType, std::uint16_t>(reader, request, column);
+      if (reader->descr()->type_length() == 2) {
+        return numbers<parquet::FLBAType, std::uint16_t>(std::move(reader), request, column);
       }
       [[fallthrough]];
     default: refuse("a column of this type cannot be loaded");
   }
+}
+
+}  // namespace
+
+void read_columns(const std::vector<std::shared_ptr<parquet::ColumnReader>>& readers, const ParquetRequest& request) {
+  std::vector<std::unique_ptr<Column>> columns;
+  for (std::size_t c = 0; c < readers.size(); ++c) columns.push_back(make_column(readers[c], request, c));
+  // Several columns side by side: some rows of each in turn, so that a line of `out` is in cache until it is full.
+  constexpr std::int64_t kRows = 2048;
+  const std::int64_t step = columns.size() == 1 ? std::max<std::int64_t>(1, request.rows) : kRows;
+  for (std::int64_t row = 0; row < request.rows; row += step) {
+    for (const auto& column : columns) column->next(std::min(step, request.rows - row));
+  }
+  for (const auto& column : columns) column->finish();
 }
 
 }  // namespace loadstone

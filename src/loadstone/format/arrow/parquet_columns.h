@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "loadstone/format/arrow/plugin.h"
 
@@ -20,8 +22,8 @@ ParquetFooter footer_of(const parquet::FileMetaData& metadata, std::int64_t file
 /// Where the pages of a chunk lie, its dictionary included.
 ParquetChunk chunk_of(const parquet::ColumnChunkMetaData& chunk);
 
-/// Decodes one column of one row group into column `column` of request.out. Error{data} naming
-/// nulls, ragged lists and missing values.
-void read_column(parquet::ColumnReader& reader, const ParquetRequest& request, std::size_t column);
+/// Decodes columns of one row group, side by side, into request.out: one reader for each of request.leaves. Error{data}
+/// naming nulls, ragged lists and missing values.
+void read_columns(const std::vector<std::shared_ptr<parquet::ColumnReader>>& readers, const ParquetRequest& request);
 
 }  // namespace loadstone

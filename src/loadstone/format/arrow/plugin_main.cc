@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/checked.h"
 #include "loadstone/base/error.h"
 #include "loadstone/format/arrow/parquet_columns.h"
 #include "loadstone/format/arrow/plugin.h"
@@ -221,10 +222,12 @@ PluginStatus parquet_decode(const ParquetRequest& request) {
     Footers::Metadata metadata = footers().find({request.path, request.stamp.size_bytes, request.stamp.mtime_ns});
     if (metadata == nullptr) metadata = metadata_of(*request.reopen());
     const int group = row_group_at(*metadata, request.offset_bytes, request.rows, request.leaves);
-    // Levels, a dictionary and a page of values live at once, none larger than the chunk when it is unpacked.
+    // Of each column levels, a dictionary and a page of values live at once, none larger than the chunk when unpacked.
     std::int64_t unpacked = 0;
     for (const int leaf : request.leaves) {
-      unpacked = std::max(unpacked, metadata->RowGroup(group)->ColumnChunk(leaf)->total_uncompressed_size());
+      const std::int64_t claimed = metadata->RowGroup(group)->ColumnChunk(leaf)->total_uncompressed_size();
+      unpacked =
+          checked_add(unpacked, std::max<std::int64_t>(claimed, 0)).value_or(std::numeric_limits<std::int64_t>::max());
     }
     const auto elements = static_cast<std::int64_t>(request.out.size());
     const std::int64_t slack = (std::int64_t{16} << 20) + 16 * elements;
@@ -233,9 +236,9 @@ PluginStatus parquet_decode(const ParquetRequest& request) {
     auto file = std::make_shared<PartOfFile>(request.stamp.size_bytes, request.offset_bytes, request.stored);
     const auto reader = parquet::ParquetFileReader::Open(file, properties(&pool), metadata);
     const auto row_group = reader->RowGroup(group);
-    for (std::size_t column = 0; column < request.leaves.size(); ++column) {
-      read_column(*row_group->Column(request.leaves[column]), request, column);
-    }
+    std::vector<std::shared_ptr<parquet::ColumnReader>> readers;
+    for (const int leaf : request.leaves) readers.push_back(row_group->Column(leaf));
+    read_columns(readers, request);
   });
 }
 
