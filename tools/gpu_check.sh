@@ -10,6 +10,8 @@ readonly SITE=$PWD/$BUILD/site
 readonly RESULTS=${OUT:-bench/results}
 PYTHON=${PYTHON:-$(command -v python3)}
 PATH=$PATH:/usr/local/cuda/bin
+# A compiler of some other prefix may link its own C++ library into ours, which Python's other modules do not share.
+if [[ -z ${CXX:-} && -x /usr/bin/g++ ]]; then export CXX=/usr/bin/g++; fi
 failed=()
 GPUS=0
 mkdir -p "$BUILD" "$RESULTS"
@@ -61,7 +63,7 @@ build_package() {
   rm -rf "$SITE"
   quietly package "$PYTHON" -m pip install --no-index --no-deps --no-build-isolation --target "$SITE" \
     -C build-dir="$BUILD/py" -C cmake.define.LOADSTONE_CUDA=ON . || return
-  PYTHONPATH=$SITE "$PYTHON" -m loadstone doctor
+  "$SITE/bin/loadstone" doctor
 }
 
 build() {

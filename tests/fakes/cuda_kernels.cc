@@ -41,7 +41,9 @@ U64 sum_of(const Pd61Job& job, int lane, int d, const unsigned char* at, std::in
   for (std::int64_t i = 0; i < job.run_bytes; ++i) {
     const auto word = static_cast<U64>((row + i) / 4);
     const U64 value = static_cast<U64>(at[i]) << (8 * ((row + i) % 4));
-    const U64 place = times(coefficient(job.mix61[lane], word / 1024), coefficient(job.mix62[lane], word % 1024));
+    // A columns job whose runs lie in one block leaves that block's coefficient to the host.
+    const U64 block = job.blocks_per_run == 1 ? 1 : coefficient(job.mix61[lane], word / 1024);
+    const U64 place = times(block, coefficient(job.mix62[lane], word % 1024));
     sum = (sum + times(value, place)) % kPrime;
   }
   return sum;

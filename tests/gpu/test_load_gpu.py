@@ -83,7 +83,7 @@ def test_a_changed_byte_on_the_gpu_is_found_and_named(shards: tuple[Path, np.nda
     folder, _ = shards
     ds = ls.open(folder)
     placed = ls.load(ds, on_gpu(8, ("x", None)), verify=True)
-    cupy.asarray(placed.shards[5].data)[3, 7] += 1.0
+    cupy.asarray(placed.shards[5].data).view(cupy.uint32)[3, 7] ^= 1
     cupy.cuda.Device().synchronize()
     with pytest.raises(ls.PlacementError) as failure:
         ls.verify(placed, ds)

@@ -95,17 +95,64 @@ __device__ void store_block_sum(const u64 (&total)[kLanes], u64* out) {
   }
 }
 
+/// A (part of a) 4 KiB block of a run, as the threads of the columns kernel share it.
+template <int kLanes>
+struct Item {
+  const unsigned char* at;  // where the block's column 0 would be
+  int from, to;             // its bytes that belong to the run; a little more where the run goes on beyond the block
+  uint4 parts[kLanes];      // of the block's coefficient: 21, 21 and 19 bits
+};
+
+template <int kLanes>
+__device__ inline Item<kLanes> item_of(const Pd61Job& job, i64 number) {
+  Item<kLanes> out;
+  u64 run = static_cast<u64>(number);
+  i64 block = 0;
+  u64 coefficient[kLanes];
+  const i64 first_block = job.first_byte / Pd61Job::kBlockBytes;
+  if (job.blocks_per_run > 1) {
+    block = number % job.blocks_per_run;
+    run = static_cast<u64>(number / job.blocks_per_run);
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      coefficient[lane] = mix(job.mix61[lane], static_cast<u64>(first_block + block));
+    }
+  } else {  // one block for all runs: the host multiplies by its coefficient
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) coefficient[lane] = 1;
+  }
+  const i64 skipped = (first_block + block) * Pd61Job::kBlockBytes - job.first_byte;  // of the run, before column 0
+  out.at = job.data + skipped;
+  for (int d = job.ndim - 1; d >= 0; --d) {
+    const Pd61Job::Dim& dim = job.dims[d];
+    u64 index = run;
+    if (d > 0) {
+      const auto extent = static_cast<u64>(dim.extent);
+      run = index / extent;
+      index -= run * extent;
+    }
+    out.at += static_cast<i64>(index) * dim.stride;
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      coefficient[lane] = mul61(coefficient[lane], mix(dim.mix[lane], static_cast<u64>(dim.begin) + index));
+    }
+  }
+  out.from = static_cast<int>(max(i64{-16}, -skipped));
+  out.to = static_cast<int>(min(Pd61Job::kBlockBytes + 16, job.run_bytes - skipped));
+#pragma unroll
+  for (int lane = 0; lane < kLanes; ++lane) {
+    out.parts[lane] = {static_cast<u32>(coefficient[lane]) & kPart, static_cast<u32>(coefficient[lane] >> 21) & kPart,
+                       static_cast<u32>(coefficient[lane] >> 42), 0};
+  }
+  return out;
+}
+
 /// Runs of (parts of) 4 KiB blocks of rows, one after another: thread v of `width` owns the columns of vector v of
 /// every block, so F(62, ·) is multiplied once, at the very end, and the coefficient of a block is the same for all
-/// threads.
+/// threads. While a batch of blocks is summed, the next one is described in the other half of shared memory.
 template <int kLanes, bool kAligned>
 __device__ void pd61_columns(const Pd61Job& job, u64* out) {
-  struct Item {
-    const unsigned char* at;  // where the block's column 0 would be
-    int from, to;             // its bytes that belong to the run
-  };
-  __shared__ Item items[kThreads];
-  __shared__ u32 parts[kLanes][3][kThreads];
+  __shared__ Item<kLanes> items[2][kThreads];
 
   const int width = job.width;
   const int groups = kThreads / width;
@@ -116,64 +163,45 @@ __device__ void pd61_columns(const Pd61Job& job, u64* out) {
 
   const i64 begin = static_cast<i64>(blockIdx.x) * job.items_per_block;
   const i64 end = min(begin + job.items_per_block, job.items);
-  for (i64 batch = begin; batch < end; batch += kThreads) {
+  const auto describe = [&](i64 batch) {
+    const i64 number = batch + threadIdx.x;
+    Item<kLanes> item = {};
+    if (number < end) item = item_of<kLanes>(job, number);
+    return item;
+  };
+  items[0][threadIdx.x] = describe(begin);
+  __syncthreads();
+  int half = 0;
+  for (i64 batch = begin; batch < end; batch += kThreads, half ^= 1) {
+    if (batch + kThreads < end) items[half ^ 1][threadIdx.x] = describe(batch + kThreads);
     const int count = static_cast<int>(min(i64{kThreads}, end - batch));
-    __syncthreads();
-    if (static_cast<int>(threadIdx.x) < count) {
-      const i64 item = batch + threadIdx.x;
-      const i64 block = item % job.blocks_per_run;
-      u64 run = static_cast<u64>(item / job.blocks_per_run);
-      const i64 row_block = job.first_byte / Pd61Job::kBlockBytes + block;
-      u64 coefficient[kLanes];
-#pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) coefficient[lane] = mix(job.mix61[lane], static_cast<u64>(row_block));
-      const unsigned char* at = job.data + row_block * Pd61Job::kBlockBytes - job.first_byte;
-      for (int d = job.ndim - 1; d >= 0; --d) {
-        const Pd61Job::Dim& dim = job.dims[d];
-        const u64 index = run % static_cast<u64>(dim.extent);
-        run /= static_cast<u64>(dim.extent);
-        at += static_cast<i64>(index) * dim.stride;
-#pragma unroll
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const u64 factor = mix(dim.mix[lane], static_cast<u64>(dim.begin) + index);
-          coefficient[lane] = mul61(coefficient[lane], factor);
-        }
-      }
-      const i64 skipped = row_block * Pd61Job::kBlockBytes - job.first_byte;  // of the run, before column 0
-      // A little more than the block where the run goes on: load_part may then look there.
-      items[threadIdx.x] = {at, static_cast<int>(max(i64{-16}, -skipped)),
-                            static_cast<int>(min(Pd61Job::kBlockBytes + 16, job.run_bytes - skipped))};
-#pragma unroll
-      for (int lane = 0; lane < kLanes; ++lane) {
-        parts[lane][0][threadIdx.x] = static_cast<u32>(coefficient[lane]) & kPart;
-        parts[lane][1][threadIdx.x] = static_cast<u32>(coefficient[lane] >> 21) & kPart;
-        parts[lane][2][threadIdx.x] = static_cast<u32>(coefficient[lane] >> 42);
-      }
-    }
-    __syncthreads();
     for (int first = group; first < count; first += groups * kUnroll) {
       uint4 data[kUnroll];
 #pragma unroll
       for (int j = 0; j < kUnroll; ++j) {
-        const int i = first + j * groups;
+        // Beyond the last item there are empty ones, up to the end of the half.
+        const Item<kLanes>& item = items[half][min(first + j * groups, kThreads - 1)];
+        const bool mine = first + j * groups < count;
         data[j] = {0, 0, 0, 0};
-        if (i >= count) continue;
-        const Item& item = items[i];
         if constexpr (kAligned) {
-          if (byte >= item.from && byte < item.to) data[j] = __ldcs(reinterpret_cast<const uint4*>(item.at + byte));
+          if (mine && byte >= item.from && byte < item.to)
+            data[j] = __ldcs(reinterpret_cast<const uint4*>(item.at + byte));
         } else {
-          if (byte + 16 > item.from && byte < item.to)
+          if (mine && byte + 16 > item.from && byte < item.to) {
             data[j] = load_part(item.at + byte, item.from - byte, item.to - byte);
+          }
         }
       }
 #pragma unroll
       for (int j = 0; j < kUnroll; ++j) {
-        const int i = min(first + j * groups, kThreads - 1);
+        const Item<kLanes>& item = items[half][min(first + j * groups, kThreads - 1)];
 #pragma unroll
         for (int lane = 0; lane < kLanes; ++lane) {
+          const uint4 parts = item.parts[lane];
+          const u32 factors[3] = {parts.x, parts.y, parts.z};
 #pragma unroll
           for (int part = 0; part < 3; ++part) {
-            const u64 factor = parts[lane][part][i];
+            const u64 factor = factors[part];
             sums[lane][part][0] += data[j].x * factor;
             sums[lane][part][1] += data[j].y * factor;
             sums[lane][part][2] += data[j].z * factor;
@@ -182,6 +210,7 @@ __device__ void pd61_columns(const Pd61Job& job, u64* out) {
         }
       }
     }
+    __syncthreads();
   }
 
   u64 total[kLanes] = {};

@@ -118,6 +118,13 @@ bool set_columns(Described& what, int multiprocessors) {
   } else if (job.run_bytes * 4 < job.blocks_per_run * Pd61Job::kBlockBytes) {
     return false;  // most threads would idle
   }
+  if (job.blocks_per_run == 1) {
+    for (std::size_t lane = 0; lane < 2; ++lane) {
+      const Pd61Mix block{job.mix61[lane]};
+      what.launch.factor[lane] =
+          mul61(what.launch.factor[lane], block(static_cast<std::uint64_t>(job.first_byte / Pd61Job::kBlockBytes)));
+    }
+  }
   job.items = job.runs * job.blocks_per_run;
   const std::int64_t groups = Pd61Job::kThreads / job.width;
   job.items_per_block =

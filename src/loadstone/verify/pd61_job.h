@@ -41,7 +41,7 @@ struct Pd61Job {
   /// Columns kernel: threads that share a 4 KiB block of a run, each with four columns of its own.
   std::int32_t width;
   std::int32_t first_vector;
-  std::int64_t blocks_per_run;
+  std::int64_t blocks_per_run;  ///< 1: all runs lie in one block of their rows, and F(61, ·) is in Pd61Launch::factor
   /// Vectors kernel: 16-byte vectors (aligned in the row) that a run may touch.
   std::int64_t vectors_per_run;
   std::int64_t vector_step;
@@ -54,7 +54,7 @@ struct Pd61Launch {
   bool aligned = false;  ///< columns: every vector is whole and 16-byte aligned in memory
   int lanes = 1;
   unsigned blocks = 0;  ///< thread blocks; the result is one sum for each block and lane
-  /// What all of the tile is multiplied by: the coefficients of dimensions with one index.
+  /// What all of the tile is multiplied by: the coefficients of dimensions with one index, and of the block.
   std::uint64_t factor[2] = {1, 1};
   /// The kernel's name.
   const char* kernel() const;
