@@ -58,6 +58,7 @@ Json json_stats(const LoadStats& stats) {
           {"bytes_copied", stats.bytes_copied},
           {"requests", stats.requests},
           {"opens", stats.opens},
+          {"files_direct", stats.files_direct},
           {"windows", stats.windows},
           {"peak_staging_bytes", stats.peak_staging_bytes},
           {"decoded_pieces", stats.decoded_pieces},
@@ -99,7 +100,8 @@ void describe(Session& session, const Catalog& catalog, const LoadResult& result
   session.line(
       cat("read ", format_bytes(stats.bytes_read), " in ", format_fixed(stats.seconds, 3), " s",
           stats.seconds > 0 ? cat(", ", format_rate(static_cast<double>(stats.bytes_read) / stats.seconds)) : "", " (",
-          to_string(result.plan.strategy), ", ", stats.requests, " requests, ", stats.threads, " threads)"));
+          to_string(result.plan.strategy), ", ", stats.requests, " requests, ", stats.threads, " threads",
+          stats.files_direct > 0 ? cat(", ", stats.files_direct, " files past the page cache") : "", ")"));
 }
 
 int run(Session& session) {

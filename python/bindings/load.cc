@@ -171,6 +171,7 @@ nb::dict stats_of(const BoundPlacement& self) {
   out["bytes_copied"] = stats.bytes_copied;
   out["requests"] = stats.requests;
   out["opens"] = stats.opens;
+  out["files_direct"] = stats.files_direct;
   out["windows"] = stats.windows;
   out["peak_staging_bytes"] = stats.peak_staging_bytes;
   out["decoded_pieces"] = stats.decoded_pieces;

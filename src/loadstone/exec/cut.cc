@@ -84,4 +84,22 @@ Cut cut_plain(const Piece& piece, const Box& box, DType dtype, const CostModel& 
   return cut;
 }
 
+bool for_each_step(const Piece& piece, const Box& box, const Dims& step, const std::function<bool(const Box&)>& fn) {
+  const Dims order = storage_order(box.ndim(), piece.order);
+  Dims cursor = box.begin;
+  for (;;) {
+    Box part{cursor, cursor};
+    for (int d = 0; d < box.ndim(); ++d) part.end[d] = std::min(cursor[d] + step[d], box.end[d]);
+    if (!fn(part)) return false;
+    int k = box.ndim() - 1;
+    for (; k >= 0; --k) {
+      const int d = static_cast<int>(order[k]);
+      cursor[d] += step[d];
+      if (cursor[d] < box.end[d]) break;
+      cursor[d] = box.begin[d];
+    }
+    if (k < 0) return true;
+  }
+}
+
 }  // namespace loadstone

@@ -39,6 +39,8 @@ struct LoadStats {
   std::int64_t bytes_copied = 0;  ///< staging to buffer and buffer to buffer
   std::int64_t requests = 0;      ///< positional reads issued
   std::int64_t opens = 0;
+  std::int64_t files_direct =
+      0;  ///< of those, read past the page cache because they were not in it (loading section 8)
   std::int64_t windows = 0;
   std::int64_t peak_staging_bytes = 0;
   std::int64_t decoded_pieces = 0;

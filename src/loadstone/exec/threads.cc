@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +12,7 @@
 #include "loadstone/base/text.h"
 #include "loadstone/exec/blocks.h"
 #include "loadstone/exec/checks.h"
+#include "loadstone/exec/cut.h"
 #include "loadstone/exec/executor.h"
 #include "loadstone/exec/windows.h"
 #include "loadstone/io/file_cache.h"
@@ -20,6 +23,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPollInterval{20};
+// Bytes that are still in the second-level cache when they are looked at again: for a digest, a copy, a byte swap.
+constexpr std::int64_t kInCache = 256 << 10;
+constexpr std::int64_t kPopulateFrom = 256 << 10;  // bytes: shorter runs fault their own pages
+constexpr std::int64_t kPopulateStep = 8 << 20;    // bytes, whole huge pages
 
 thread_local int tracing_worker = 0;
 
@@ -70,7 +77,7 @@ class Load {
       : catalog_(catalog),
         plan_(plan),
         options_(options),
-        sources_(options.sources == nullptr ? pread_sources() : *options.sources, options.trace),
+        sources_(options.sources == nullptr ? residency_ : *options.sources, options.trace),
         files_(sources_, options.max_open_files),
         slots_(allocate_slots(plan, options.buffers)),
         queue_(catalog, plan),
@@ -79,6 +86,7 @@ class Load {
   Placement run() {
     const Clock::time_point begin = Clock::now();
     const std::int64_t stale = stale_retries();
+    if (options_.buffers == nullptr) populate_scattered();
     options_.pool->run_on_all([this](int worker) { work(worker); });
     failures_.rethrow_if_any();
     throw_if_requested(options_.cancel);
@@ -86,6 +94,7 @@ class Load {
     progress_.finish();
     stats_.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     stats_.opens = files_.opens();
+    stats_.files_direct = residency_.files_direct();
     stats_.peak_staging_bytes = peak_scratch_.load();
     stats_.retries_stale = stale_retries() - stale;
     stats_.threads = options_.pool->size();
@@ -136,6 +145,27 @@ class Load {
     }
   }
 
+  /// A window whose bytes are looked at again after they were read, in parts that stay in cache meanwhile. False, and
+  /// nothing done, where that gains nothing: short windows, reads that go to the disk, blocks in F order, whose windows
+  /// have to be wide to give the destination whole cache lines.
+  bool place_in_parts(Worker& worker, ByteSource& file, const Window& window, DType dtype) {
+    if (window.pattern.bytes_read() < 2 * kInCache || file.direct() || window.piece.order == ElementOrder::f) {
+      return false;
+    }
+    const Cut cut = cut_plain(window.piece, window.box, dtype, plan_.options.cost, kInCache);
+    if (cut.step == window.box.shape()) return false;
+    for_each_step(window.piece, window.box, cut.step, [&](const Box& box) {
+      Window part{window.read, window.piece, box, {}};
+      part.pattern = window.pattern.over_reads ? read_pattern(window.piece, box, dtype, plan_.options.cost)
+                                               : exact_pattern(window.piece, box, dtype);
+      if (part.pattern.bytes_read() >= window.pattern.bytes_read())
+        throw internal_error("a part as long as its window");
+      place_plain(worker, part, dtype);
+      return !halted(worker);
+    });
+    return true;
+  }
+
   void place_plain(Worker& worker, const Window& window, DType dtype) {
     const std::shared_ptr<ByteSource> file = open(window.piece);
     const RunLayout layout =
@@ -144,11 +174,13 @@ class Load {
       if (!target.box.contains(window.box)) continue;
       const Block& block = slots_.blocks[at(target.slot)];
       if (!lands_as_it_lies(block, window, layout, dtype)) continue;
+      if ((options_.tap || targets(window).size() > 1) && place_in_parts(worker, *file, window, dtype)) return;
       if (!read_into(worker, *file, window, layout, block, dtype)) return;
       finish(worker, target.slot, window.box, dtype);
       copy_to_others(worker, window, target, dtype);
       return;
     }
+    if (place_in_parts(worker, *file, window, dtype)) return;
     const std::span<std::byte> staging = worker.staging.take(window.pattern.bytes_read(), scratch_);
     note_scratch();
     const bool all = for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t i) {
@@ -186,12 +218,63 @@ class Load {
            (elems * dtype.elem_bits() % 8 == 0 || first + elems == box.num_elems());
   }
 
+  /// Gives the pages of [to, to + bytes) to the process at once, which is cheaper than one fault after another. Advice:
+  /// where it is refused the reads fault their pages themselves.
+  void populate(std::byte* to, std::int64_t bytes) const {
+    if (options_.buffers != nullptr || bytes < kPopulateFrom) return;
+    constexpr std::uintptr_t kPage = 4096;
+    const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(to) / kPage * kPage;
+    const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(to) + static_cast<std::uintptr_t>(bytes);
+    constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, from Linux 5.14 on
+    ::madvise(reinterpret_cast<void*>(begin), end - begin, kPopulateWrite);
+  }
+
+  /// True if neighbouring windows of the read go to the same rows of its targets: blocks in F order, boxes side by
+  /// side.
+  bool scatters(const Read& read) const {
+    const PlannedArray& array = plan_.arrays[at(read.array)];
+    const Tiling& tiling = catalog_.arrays[static_cast<std::size_t>(array.catalog_index)].tiling;
+    if (read.box.ndim() < 2 || tiling.num_parts() == 0) return false;
+    if (tiling.part_order(0).second) return true;
+    std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+    for (const Target& target : read.targets) rows.emplace_back(target.box.begin[0], target.box.end[0]);
+    std::sort(rows.begin(), rows.end());
+    return std::adjacent_find(rows.begin(), rows.end(),
+                              [](const auto& a, const auto& b) { return b.first < a.second; }) != rows.end();
+  }
+
+  /// Where neighbouring windows go to the same pages, two workers would each clear them: all of the pages first.
+  void populate_scattered() {
+    std::vector<std::int32_t> scattered;
+    for (const Read& read : plan_.reads) {
+      if (!scatters(read)) continue;
+      for (const Target& target : read.targets) scattered.push_back(target.slot);
+    }
+    std::sort(scattered.begin(), scattered.end());
+    scattered.erase(std::unique(scattered.begin(), scattered.end()), scattered.end());
+    std::vector<std::pair<std::byte*, std::int64_t>> steps;
+    for (const std::int32_t slot : scattered) {
+      const View& view = slots_.views[at(slot)];
+      for (std::int64_t from = 0; from < view.nbytes(); from += kPopulateStep) {
+        steps.emplace_back(view.data() + from, std::min(kPopulateStep, view.nbytes() - from));
+      }
+    }
+    options_.pool->parallel_for(
+        static_cast<std::int64_t>(steps.size()),
+        [&](std::int64_t i, int) {
+          const auto& [to, bytes] = steps[static_cast<std::size_t>(i)];
+          populate(to, bytes);
+        },
+        options_.cancel);
+  }
+
   /// False when it was halted on the way.
   bool read_into(Worker& worker, ByteSource& file, const Window& window, const RunLayout& layout, const Block& block,
                  DType dtype) {
     Dims index = window.box.begin;
     return for_each_run(window.pattern, [&](std::int64_t offset, std::int64_t) {
       std::byte* to = address_of(block, index, dtype);
+      populate(to, window.pattern.run_bytes);
       read(worker, file, offset, {to, static_cast<std::size_t>(window.pattern.run_bytes)});
       for (int k = layout.outer - 1; k >= 0; --k) {
         const int d = static_cast<int>(layout.order[k]);
@@ -331,6 +414,7 @@ class Load {
   const Catalog& catalog_;
   const Plan& plan_;
   const ExecOptions& options_;
+  ResidencySources residency_;  // outlives the files that it opens
   TracedSources sources_;
   FileCache files_;
   SlotBuffers slots_;

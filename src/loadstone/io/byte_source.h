@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,8 @@ class ByteSource {
   /// single call asks for more than 0x7ffff000 bytes (loading R11, E9).
   virtual void read(std::int64_t offset_bytes, std::span<std::byte> dst) = 0;
   virtual FileStamp stamp() const = 0;
+  /// True when long reads go past the page cache to the disk: then fewer and longer ones are better.
+  virtual bool direct() const { return false; }
   virtual std::string_view path() const = 0;
 };
 
@@ -38,6 +41,23 @@ class ByteSourceFactory {
 
 /// Plain pread(2) on files opened O_RDONLY | O_CLOEXEC. The default everywhere. Lives for the process.
 ByteSourceFactory& pread_sources();
+
+/// Reads files through the page cache that are in it, and past it (O_DIRECT) those that are not, decided once for each
+/// file when it is opened (loading section 8). Short files and short reads are always buffered, and so is everything
+/// where the file system refuses direct reads. One object a load; its sources must not outlive it.
+class ResidencySources final : public ByteSourceFactory {
+ public:
+  ResidencySources();
+  ~ResidencySources() override;
+  std::unique_ptr<ByteSource> open(const std::string& path) override;
+  /// Files that were opened so far to be read past the page cache.
+  std::int64_t files_direct() const;
+
+ private:
+  class Blocks;
+  std::unique_ptr<Blocks> blocks_;
+  std::atomic<std::int64_t> direct_{0};
+};
 
 /// ESTALE answers of network file systems that this process has retried so far, in opens and reads (loading E9).
 std::int64_t stale_retries();

@@ -98,14 +98,16 @@ std::string to_string(const Device& device) {
 }
 
 Mesh::Mesh(std::vector<std::string> axis_names, Dims axis_sizes, std::vector<Device> devices)
-    : names_(std::move(axis_names)), sizes_(std::move(axis_sizes)), devices_(std::move(devices)) {
+    : names_(std::move(axis_names)),
+      sizes_(std::move(axis_sizes)),
+      devices_(std::make_shared<const std::vector<Device>>(std::move(devices))) {
   const std::int64_t needed = check_axes(names_, sizes_);
   if (needed != num_devices()) {
     throw usage_error(cat("mesh ", describe(names_, sizes_), " needs ", needed, needed == 1 ? " device" : " devices",
                           ", but ", num_devices(), num_devices() == 1 ? " is given" : " are given"),
                       {{}, cat(needed, " devices"), cat(num_devices(), " devices"), 0});
   }
-  check_devices(devices_);
+  check_devices(*devices_);
 }
 
 Mesh Mesh::of_cpus(std::vector<std::string> axis_names, Dims axis_sizes) {
@@ -159,20 +161,21 @@ Dims Mesh::coordinates(std::int64_t pos) const {
 std::vector<std::int64_t> Mesh::positions_of(std::int32_t process) const {
   std::vector<std::int64_t> out;
   for (std::int64_t pos = 0; pos < num_devices(); ++pos) {
-    if (devices_[static_cast<std::size_t>(pos)].process == process) out.push_back(pos);
+    if ((*devices_)[static_cast<std::size_t>(pos)].process == process) out.push_back(pos);
   }
   return out;
 }
 
 std::int32_t Mesh::process_count() const {
   std::int32_t last = -1;
-  for (const Device& device : devices_) last = std::max(last, device.process);
+  for (const Device& device : *devices_) last = std::max(last, device.process);
   return last + 1;
 }
 
 std::int64_t Mesh::position_of_id(std::int64_t id) const {
-  const auto at = std::find_if(devices_.begin(), devices_.end(), [&](const Device& device) { return device.id == id; });
-  return at == devices_.end() ? -1 : at - devices_.begin();
+  const auto at =
+      std::find_if(devices_->begin(), devices_->end(), [&](const Device& device) { return device.id == id; });
+  return at == devices_->end() ? -1 : at - devices_->begin();
 }
 
 std::string to_string(const Mesh& mesh) {

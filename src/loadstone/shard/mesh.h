@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,7 @@ std::vector<Device> parse_devices(std::string_view text);
 
 /// An n-dimensional array of devices, one name per axis. Device order is the row-major order of the array: it decides
 /// every index map, replica id and per-device list; ids never do. Equal = same devices in order, shape and names.
+/// Immutable; copies share the list of devices.
 /// Source: requirements R1 of sharding; jax.sharding.Mesh.
 class Mesh {
  public:
@@ -48,8 +50,8 @@ class Mesh {
   int ndim() const { return sizes_.size(); }
   const std::vector<std::string>& axis_names() const { return names_; }
   const Dims& axis_sizes() const { return sizes_; }
-  const std::vector<Device>& devices() const { return devices_; }
-  std::int64_t num_devices() const { return static_cast<std::int64_t>(devices_.size()); }
+  const std::vector<Device>& devices() const { return *devices_; }
+  std::int64_t num_devices() const { return static_cast<std::int64_t>(devices_->size()); }
   /// Axis number of a name, or -1.
   int axis(std::string_view name) const;
   /// Mesh coordinates of the device at row-major position `pos`.
@@ -61,12 +63,14 @@ class Mesh {
   /// Row-major position of a device id, or -1.
   std::int64_t position_of_id(std::int64_t id) const;
 
-  friend bool operator==(const Mesh&, const Mesh&) = default;
+  friend bool operator==(const Mesh& a, const Mesh& b) {
+    return a.names_ == b.names_ && a.sizes_ == b.sizes_ && (a.devices_ == b.devices_ || *a.devices_ == *b.devices_);
+  }
 
  private:
   std::vector<std::string> names_;
   Dims sizes_;
-  std::vector<Device> devices_;
+  std::shared_ptr<const std::vector<Device>> devices_;
 };
 
 /// Reads "x=2,y=4" into names and sizes. Error{usage} naming the entry.
