@@ -63,7 +63,7 @@ def boxes_row(name: str, ceilings: Ceilings, options: Any, mesh: dict[str, int],
     try:
         read, stacked = box_reader(data), stores_of(data)
         data.warm(ceilings)
-        catalog = ls.open(data.folder)
+        catalog = ls.open(data.files)
         sharding = ls.Sharding(ls.Mesh(mesh), spec)
         devices = np.array(jax.devices()[:8]).reshape(tuple(mesh.values()))
         in_jax = NamedSharding(Mesh(devices, tuple(mesh)), PartitionSpec(*spec))

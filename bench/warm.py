@@ -22,7 +22,7 @@ import loadstone as ls
 
 
 def touched_row(data: DataSet, ceilings: Ceilings, rounds: int, threads: int) -> Row:
-    catalog = ls.open(data.folder)
+    catalog = ls.open(data.files)
     out = np.ones(data.array.shape, np.float32)
     bare = np.ones(data.nbytes, np.uint8)
     row = Row("warm, destination touched", data.nbytes)
@@ -87,7 +87,7 @@ def fresh_row(data: DataSet, ceilings: Ceilings, rounds: int, threads: int) -> R
     import jax
     from jax.sharding import NamedSharding, PartitionSpec
 
-    catalog = ls.open(data.folder)
+    catalog = ls.open(data.files)
     eight = ls.Sharding(ls.Mesh({"x": 8}), ("x",))
     in_jax = NamedSharding(jax.make_mesh((8,), ("x",)), PartitionSpec("x"))
 

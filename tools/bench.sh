@@ -1,22 +1,25 @@
 #!/usr/bin/env bash
-# Runs the benchmark programs of a build folder, then `loadstone bench` on a data set made for it. `./dev bench` calls it.
+# Runs the questions of bench/ that were named, or all that need no GPU. `./dev bench [NAME…] [-- OPTION…]` calls it:
+# bash tools/bench.sh BUILD_FOLDER NAME… [-- OPTION…]. Tables come last and again from bench/results/*.json.
 set -euo pipefail
 
+readonly QUESTIONS=(warm cold columns discovery planning verification command)
 build=$1
-folder=$(mktemp -d "${TMPDIR:-/tmp}/loadstone-bench-XXXXXX")
-trap 'rm -rf "$folder"' EXIT
+shift
+names=()
+while (($#)) && [[ $1 != -- ]]; do names+=("$1") && shift; done
+(($# == 0)) || shift
+((${#names[@]})) || names=("${QUESTIONS[@]}")
 
-printf 'machine: %s, %s cores\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)"
-
-for program in "$build"/bench/*_bench; do
-  if [[ ! -x $program ]]; then
-    printf 'no benchmark program in %s/bench\n' "$build" >&2
-    exit 1
+for name in "${names[@]}"; do
+  if [[ ! -f bench/$name.py ]]; then
+    printf 'no bench/%s.py; there are: %s\n' "$name" "${QUESTIONS[*]}" >&2
+    exit 2
   fi
-  printf '\n== %s\n' "${program##*/}"
-  "$program" --benchmark_min_time=0.2 --benchmark_counters_tabular=true 2>/dev/null
 done
 
-printf '\n== loadstone bench: 1 GB of float32 in 16 uneven .npy shards, just written, so in the page cache\n'
-loadstone write "$folder/shards" --shape 250000,1000 --dtype float32 --shards 16 --uneven --seed 1 >/dev/null
-loadstone bench "$folder/shards"
+export LOADSTONE_CEILINGS=$PWD/$build/bench/libceilings.so
+for name in "${names[@]}"; do
+  python "bench/$name.py" "$@" 2>"$build/bench/$name.log" >/dev/null || { cat "$build/bench/$name.log" >&2; exit 1; }
+done
+printf '%s\n' "${names[@]/#/bench/results/}" | sed 's/$/.json/' | xargs python bench/support.py

@@ -42,9 +42,9 @@ class ByteSourceFactory {
 /// Plain pread(2) on files opened O_RDONLY | O_CLOEXEC. The default everywhere. Lives for the process.
 ByteSourceFactory& pread_sources();
 
-/// Reads files through the page cache that are in it, and past it (O_DIRECT) those that are not, decided once for each
-/// file when it is opened (loading section 8). Short files and short reads are always buffered, and so is everything
-/// where the file system refuses direct reads. One object a load; its sources must not outlive it.
+/// Reads files that are in the page cache through it, and others the way that was faster on their file system so far:
+/// past it (O_DIRECT) or through it. Decided once a file, at its opening (loading section 8). Short files and reads are
+/// buffered, as is all that a file system refuses to read directly. One object a load; it must outlive its sources.
 class ResidencySources final : public ByteSourceFactory {
  public:
   ResidencySources();

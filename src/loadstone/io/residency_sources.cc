@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -24,7 +26,8 @@ namespace {
 
 constexpr std::int64_t kShortestFile = 1 << 20;       // bytes: below, one more open costs more than it gains
 constexpr std::size_t kShortestRead = 256 << 10;      // bytes: below, the cache's read-ahead is worth more
-constexpr std::size_t kBlock = std::size_t{4} << 20;  // bytes of one bounce buffer, and of one request
+constexpr std::size_t kBlock = std::size_t{1} << 20;  // bytes of one bounce buffer, and of one request through it
+constexpr std::int64_t kTrial = 16 << 20;             // bytes: a rate measured over fewer says nothing
 // A buffered read takes what is cached at five times the speed of a disk and the rest a little slower than a direct
 // read does: it wins from about a quarter on.
 constexpr double kResidentShare = 0.25;
@@ -32,6 +35,39 @@ constexpr double kResidentShare = 0.25;
 #ifndef STATX_DIOALIGN  // kernel headers before 6.1
 #define STATX_DIOALIGN 0x00002000U
 #endif
+
+/// How fast files that are not in the cache were read on one file system, past the cache and through it: which is
+/// faster depends on the disk, on its host's cache and on the read-ahead. In bytes a second of one reader, while others
+/// read beside it.
+class ColdRates {
+ public:
+  /// The way to read the next file: both by turns until both are known, then the faster.
+  bool direct_next() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const bool known = bytes_[0] >= kTrial && bytes_[1] >= kTrial;
+    const bool direct = known ? rate(1) >= rate(0) : files_[1] <= files_[0];
+    ++files_[direct ? 1 : 0];
+    return direct;
+  }
+  void add(bool direct, std::size_t bytes, std::chrono::steady_clock::duration time) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    bytes_[direct ? 1 : 0] += static_cast<std::int64_t>(bytes);
+    seconds_[direct ? 1 : 0] += std::chrono::duration<double>(time).count();
+  }
+  static ColdRates& of(dev_t device) {
+    static std::mutex mutex;
+    static std::map<dev_t, ColdRates> all;
+    const std::lock_guard<std::mutex> lock(mutex);
+    return all[device];
+  }
+
+ private:
+  double rate(std::size_t way) const { return static_cast<double>(bytes_[way]) / std::max(seconds_[way], 1e-9); }
+
+  std::mutex mutex_;
+  std::array<std::int64_t, 2> files_{}, bytes_{};  // [0] buffered, [1] direct
+  std::array<double, 2> seconds_{};
+};
 
 /// What a direct read of a file must be aligned to.
 struct Alignment {
@@ -121,19 +157,44 @@ class ResidencySources::Blocks {
 
 namespace {
 
-/// A file that is not in the page cache. Whole blocks go straight to where they belong when memory and file are
-/// aligned alike, else through a bounce buffer; what a file system refuses is read buffered.
+/// A file that is not in the page cache. Its long reads are timed. Read past the cache, whole blocks go straight to
+/// where they belong when memory and file are aligned alike, else through a bounce buffer; what a file system refuses
+/// is read buffered.
 template <typename Blocks>
-class DirectSource final : public ByteSource {
+class ColdSource final : public ByteSource {
  public:
-  DirectSource(std::unique_ptr<PreadSource> buffered, Descriptor direct, Alignment align, Blocks& blocks)
-      : buffered_(std::move(buffered)), direct_(std::move(direct)), align_(align), blocks_(blocks) {}
+  /// direct: without a number when the file is to be read through the cache.
+  ColdSource(std::unique_ptr<PreadSource> buffered, Descriptor direct, Alignment align, Blocks& blocks,
+             ColdRates& rates)
+      : buffered_(std::move(buffered)),
+        direct_(std::move(direct)),
+        align_(align),
+        blocks_(blocks),
+        rates_(rates),
+        refused_(direct_.get() < 0) {}
 
   void read(std::int64_t offset_bytes, std::span<std::byte> dst) override {
-    if (dst.size() < kShortestRead || refused_.load(std::memory_order_relaxed)) {
+    if (dst.size() < kShortestRead) {
       buffered_->read(offset_bytes, dst);
       return;
     }
+    const bool past = direct();
+    const auto begin = std::chrono::steady_clock::now();
+    if (past) {
+      read_past(offset_bytes, dst);
+    } else {
+      buffered_->read(offset_bytes, dst);
+    }
+    if (past == direct()) rates_.add(past, dst.size(), std::chrono::steady_clock::now() - begin);
+  }
+  FileStamp stamp() const override { return buffered_->stamp(); }
+  std::string_view path() const override { return buffered_->path(); }
+  bool direct() const override { return !refused_.load(std::memory_order_relaxed); }
+
+ private:
+  static std::size_t down(std::size_t n, std::size_t to) { return n & ~(to - 1); }
+
+  void read_past(std::int64_t offset_bytes, std::span<std::byte> dst) {
     auto block = blocks_.take();
     ReadCalls calls;
     calls.pread = [&](void* to, std::size_t count, std::int64_t offset) {
@@ -142,12 +203,6 @@ class DirectSource final : public ByteSource {
     read_exactly(calls, path(), offset_bytes, dst);
     blocks_.give_back(std::move(block));
   }
-  FileStamp stamp() const override { return buffered_->stamp(); }
-  std::string_view path() const override { return buffered_->path(); }
-  bool direct() const override { return !refused_.load(std::memory_order_relaxed); }
-
- private:
-  static std::size_t down(std::size_t n, std::size_t to) { return n & ~(to - 1); }
 
   /// As pread(2), of which it is one call.
   ssize_t some(std::byte* block, std::byte* to, std::size_t count, std::int64_t offset) {
@@ -179,7 +234,8 @@ class DirectSource final : public ByteSource {
   Descriptor direct_;
   Alignment align_;
   Blocks& blocks_;
-  std::atomic<bool> refused_{false};
+  ColdRates& rates_;
+  std::atomic<bool> refused_;
 };
 
 }  // namespace
@@ -196,13 +252,16 @@ std::unique_ptr<ByteSource> ResidencySources::open(const std::string& path) {
   const std::int64_t size = file->stamp().size_bytes;
   if (size < kShortestFile || resident_share(file->descriptor(), size) >= kResidentShare) return file;
   const Alignment align = alignment_of(file->descriptor());
-  if (align.memory == 0) return file;
-  // By its number: the very file that is open, whatever has become of the path.
-  const std::string same = cat("/proc/self/fd/", file->descriptor());
-  Descriptor direct(::open(same.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT));
-  if (direct.get() < 0) return file;
-  direct_.fetch_add(1);
-  return std::make_unique<DirectSource<Blocks>>(std::move(file), std::move(direct), align, *blocks_);
+  struct stat info {};
+  if (align.memory == 0 || ::fstat(file->descriptor(), &info) != 0) return file;
+  ColdRates& rates = ColdRates::of(info.st_dev);
+  int fd = -1;
+  if (rates.direct_next()) {
+    // By its number: the very file that is open, whatever has become of the path.
+    fd = ::open(cat("/proc/self/fd/", file->descriptor()).c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  }
+  if (fd >= 0) direct_.fetch_add(1);
+  return std::make_unique<ColdSource<Blocks>>(std::move(file), Descriptor(fd), align, *blocks_, rates);
 }
 
 }  // namespace loadstone

@@ -34,8 +34,15 @@ class ResidencySourcesTest : public testing::Test {
     ::fdatasync(fd);
     ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     ::close(fd);
-    ResidencySources sources;
-    return sources.open(path_)->direct();
+    return open_direct() != nullptr;
+  }
+  /// The file to be read past the cache: the ways are tried by turns. Null where the file system cannot.
+  std::unique_ptr<ByteSource> open_direct() {
+    for (int turn = 0; turn < 2; ++turn) {
+      std::unique_ptr<ByteSource> file = sources_.open(path_);
+      if (file->direct()) return file;
+    }
+    return nullptr;
   }
   void expect_range(ByteSource& file, std::int64_t offset, std::int64_t size, std::size_t misalign) {
     std::vector<std::byte> memory(static_cast<std::size_t>(size) + misalign + 2, std::byte{0x5a});
@@ -46,6 +53,7 @@ class ResidencySourcesTest : public testing::Test {
     EXPECT_EQ(memory.back(), std::byte{0x5a});
   }
 
+  ResidencySources sources_;
   std::string dir_, path_;
   std::vector<std::byte> bytes_;
 };
@@ -53,10 +61,9 @@ class ResidencySourcesTest : public testing::Test {
 // covers: loading R6, R11
 TEST_F(ResidencySourcesTest, ReadsAnyRangeOfAColdFilePastTheCache) {
   if (!drop()) GTEST_SKIP() << "the temporary folder's file system has no direct reads";
-  ResidencySources sources;
-  const auto file = sources.open(path_);
-  EXPECT_TRUE(file->direct());
-  EXPECT_EQ(sources.files_direct(), 1);
+  const auto file = open_direct();
+  ASSERT_NE(file, nullptr);
+  EXPECT_GE(sources_.files_direct(), 1);
   EXPECT_EQ(file->stamp().size_bytes, kBytes);
   for (const std::int64_t offset : {0, 1, 128, 511, 512, 4096, 5000, 1 << 20}) {
     for (const std::int64_t size : {1, 4096, 300'000, 1 << 19, (4 << 20) + 7, 5 << 20}) {
@@ -68,8 +75,8 @@ TEST_F(ResidencySourcesTest, ReadsAnyRangeOfAColdFilePastTheCache) {
 
 TEST_F(ResidencySourcesTest, ReadsStraightIntoAlignedMemory) {
   if (!drop()) GTEST_SKIP() << "the temporary folder's file system has no direct reads";
-  ResidencySources sources;
-  const auto file = sources.open(path_);
+  const auto file = open_direct();
+  ASSERT_NE(file, nullptr);
   const std::unique_ptr<std::byte, decltype(&std::free)> memory(
       static_cast<std::byte*>(std::aligned_alloc(4096, 8 << 20)), &std::free);
   file->read(1 << 20, {memory.get(), (7 << 20) + 5});
@@ -88,8 +95,8 @@ TEST_F(ResidencySourcesTest, ReadsACachedFileThroughTheCache) {
 // covers: loading R11
 TEST_F(ResidencySourcesTest, NamesTheEndOfAFileThatWasCut) {
   if (!drop()) GTEST_SKIP() << "the temporary folder's file system has no direct reads";
-  ResidencySources sources;
-  const auto file = sources.open(path_);
+  const auto file = open_direct();
+  ASSERT_NE(file, nullptr);
   std::filesystem::resize_file(path_, 1'000'001);
   std::vector<std::byte> dst(600'000);
   try {
