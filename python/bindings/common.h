@@ -36,6 +36,7 @@ struct MemoryView {
   nb::object keep{};  ///< owner of borrowed memory: the producer, or the memoryview that pins its buffer
   bool released = false;
   bool interface = false;  ///< `obj` is asked again before an export: its memory may have moved
+  bool verified = false;   ///< the driver confirmed the place
 
   /// ValueError after release().
   const View& live() const;

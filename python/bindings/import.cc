@@ -10,8 +10,6 @@ namespace loadstone::python {
 
 namespace {
 
-constexpr Place kUnknownCuda{PlaceKind::cuda, -1};  // no driver was asked which device a CAI address lies on
-
 /// The first BufferError and the last AttributeError of the protocols that were tried.
 struct Declined {
   nb::object buffer_error;
@@ -148,7 +146,7 @@ std::pair<nb::object, Order> dlpack_stream(PlaceKind kind, const ImportOptions& 
   }
 }
 
-/// B13 without a driver: the claims may differ between host and pinned memory only.
+/// The claims may differ between host and pinned memory only.
 void check_claims(Place declared, Place tensor) {
   const auto host = [](PlaceKind kind) { return kind == PlaceKind::host || kind == PlaceKind::pinned; };
   const bool same = declared.kind == tensor.kind && (host(tensor.kind) || declared.ordinal == tensor.ordinal);
@@ -157,7 +155,7 @@ void check_claims(Place declared, Place tensor) {
         cat("__dlpack_device__ says ", to_string(declared), ", the tensor says ", to_string(tensor)));
 }
 
-std::optional<View> from_dlpack(nb::handle obj, const ImportOptions& options, Declined& declined) {
+std::optional<MemoryView> from_dlpack(nb::handle obj, const ImportOptions& options, Declined& declined) {
   const nb::object device_of = offered(obj, "__dlpack_device__", declined);
   const nb::object export_of = device_of.is_valid() ? offered(obj, "__dlpack__", declined) : nb::object();
   if (!export_of.is_valid()) return std::nullopt;
@@ -181,9 +179,17 @@ std::optional<View> from_dlpack(nb::handle obj, const ImportOptions& options, De
     declined.take(error);
     return std::nullopt;
   }
-  View view = take_capsule(capsule, order, options);
-  check_claims(declared, view.place());
-  return view;
+  MemoryView out{take_capsule(capsule, order, options)};
+  const Place tensor = out.view.place();
+  check_claims(declared, tensor);
+  if (!options.verify) return out;
+  // Two that say host say nothing of a device. Where one says pinned (PyTorch), the driver decides.
+  if (declared.kind != tensor.kind) {
+    settle_place(out, Place{}, true);
+  } else if (tensor.kind != PlaceKind::host) {
+    settle_place(out, tensor);
+  }
+  return out;
 }
 
 // --- array interfaces
@@ -321,12 +327,13 @@ MemoryView import_by_protocol(nb::handle obj, const ImportOptions& options) {
   Declined declined;
   // CuPy's DLPack strides can be wrong in ways that no extent shows.
   if (!strided_cupy(obj)) {
-    if (auto view = from_dlpack(obj, options, declined)) return {std::move(*view)};
+    if (auto view = from_dlpack(obj, options, declined)) return std::move(*view);
   }
   if (const nb::object mapping = offered(obj, "__cuda_array_interface__", declined, PyExc_KeyError);
       mapping.is_valid()) {
-    MemoryView out{from_interface(mapping, kUnknownCuda, options)};
+    MemoryView out{from_interface(mapping, kUnclaimedCuda, options)};
     refuse_wait(out.view.order(), options);
+    if (options.verify) settle_place(out, kUnclaimedCuda);
     out.keep = nb::borrow(obj);
     out.interface = true;
     return out;
@@ -367,6 +374,7 @@ MemoryView import_object(nb::handle obj, const ImportOptions& options) {
     }
     out.view = own.live();
     out.keep = own.keep;
+    out.verified = own.verified;
   } else {
     out = import_by_protocol(obj, options);
   }

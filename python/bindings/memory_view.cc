@@ -39,6 +39,7 @@ MemoryView child_of(nb::handle parent, View view) {
   MemoryView out{std::move(view)};
   out.obj = nb::borrow(parent);
   out.keep = memory_view_of(parent).keep;
+  out.verified = memory_view_of(parent).verified && out.view.data() != nullptr;
   return out;
 }
 
@@ -62,7 +63,7 @@ MemoryView byte_slice(nb::handle_t<MemoryView> self, nb::handle slice) {
 }
 
 void construct(nb::pointer_and_handle<MemoryView> self, nb::object obj, nb::object stream, nb::object after,
-               nb::object writable, nb::object dtype, bool) {
+               nb::object writable, nb::object dtype, bool verify) {
   if (nb::inst_ready(self.h)) throw nb::type_error("a MemoryView is constructed once");
   ImportOptions options;
   options.stream = std::move(stream);
@@ -72,6 +73,7 @@ void construct(nb::pointer_and_handle<MemoryView> self, nb::object obj, nb::obje
     const nb::object name = helper("_dtypes", "from_user")(dtype);
     options.dtype = parse_dtype(nb::cast<std::string>(name)).dtype;
   }
+  options.verify = verify;
   new (self.p) MemoryView(import_object(obj, options));
 }
 
@@ -151,6 +153,7 @@ void bind_array(nb::module_& m) {
                                 {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
                                 {Py_tp_clear, reinterpret_cast<void*>(clear)},
                                 {0, nullptr}};
+  bind_place_report(m);
   nb::class_<MemoryView> cls(
       m, "MemoryView", nb::type_slots(slots), nb::is_weak_referenceable(),
       "Memory that a load has filled, or of another library: typed, strided, shared without copying.\n\n"
@@ -166,8 +169,8 @@ void bind_array(nb::module_& m) {
                  "bool | None = None, dtype: typing.Any = None, verify: bool = True) -> None"),
          "`stream`: the caller's CUDA stream, passed to the producer's __dlpack__. `after`: a stream or ('event', "
          "handle) that the bytes wait for when the source names none. `writable=True`: take unversioned DLPack tensors "
-         "as writable. `dtype`: the type of bytes whose type string cannot say it (V2, V1). `verify` has no effect "
-         "yet: without a driver table no pointer is verified, and `verified` is False.")
+         "as writable. `dtype`: the type of bytes whose type string cannot say it (V2, V1). `verify`: the CUDA driver "
+         "is asked where the bytes lie that a source says are a device's; PlaceMismatchError when it disagrees.")
       .def_prop_ro(
           "obj", [](const MemoryView& v) { return v.live(), v.obj.is_valid() ? v.obj : nb::none(); },
           nb::sig("def obj(self) -> typing.Any"),
@@ -176,9 +179,6 @@ void bind_array(nb::module_& m) {
           "order", [](const MemoryView& v) { return order_object(v.live().order()); },
           nb::sig("def order(self) -> tuple[str, int] | None"),
           "None when the bytes are there, else ('stream', handle) or ('event', handle) to wait for.")
-      .def_prop_ro(
-          "verified", [](const MemoryView& v) { return v.live(), false; }, nb::sig("def verified(self) -> bool"),
-          "True if a driver confirmed the place of the bytes. Always False as yet.")
       .def_prop_ro(
           "ptr", [](const MemoryView& v) { return reinterpret_cast<std::uintptr_t>(v.live().data()); },
           "Address of element 0; 0 if and only if the view is empty.")
@@ -271,6 +271,7 @@ void bind_array(nb::module_& m) {
                   "numpy.typing.NDArray[typing.Any]"),
           "A NumPy array that shares the bytes. copy=True copies; copy=False raises ValueError when `dtype` needs "
           "one.");
+  bind_verify_place(cls);
   bind_memory_view_exports(cls);
 
   m.def("view_array", &view_array, nb::arg("array"),

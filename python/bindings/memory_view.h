@@ -3,10 +3,11 @@
 #include <string>
 
 #include "common.h"
+#include "loadstone/array/check_place.h"
 #include "loadstone/handover/dlpack.h"
 
-/// What the files behind loadstone.MemoryView share: memory_view.cc (the class), import.cc (its constructor) and
-/// export.cc (DLPack, the array interfaces, the buffer protocol).
+/// What the files behind loadstone.MemoryView share: memory_view.cc (the class), import.cc (its constructor),
+/// verify_place.cc (the driver's word) and export.cc (DLPack, the array interfaces, the buffer protocol).
 namespace loadstone::python {
 
 inline constexpr const char* kLegacyName = "dltensor";
@@ -18,6 +19,7 @@ struct ImportOptions {
   nb::object after;
   bool writable = false;
   std::optional<DType> dtype;
+  bool verify = true;
 };
 
 /// The one import. Asks `obj` in the order DLPack, CUDA array interface, buffer protocol, __array_interface__.
@@ -25,6 +27,11 @@ MemoryView import_object(nb::handle obj, const ImportOptions& options);
 /// A view of a NumPy array's own memory, which it keeps alive.
 MemoryView view_array(nb::object array);
 
+/// Compares the place of a fresh import with the driver's: sets `verified`, takes the driver's place where the claim
+/// leaves it open (`take_drivers`: always). PlaceMismatchError when they disagree.
+void settle_place(MemoryView& imported, Place claim, bool take_drivers = false);
+void bind_place_report(nb::module_& m);
+void bind_verify_place(nb::class_<MemoryView>& cls);
 void bind_memory_view_exports(nb::class_<MemoryView>& cls);
 /// Py_bf_getbuffer and Py_bf_releasebuffer.
 int get_buffer(PyObject* self, Py_buffer* out, int flags);

@@ -9,7 +9,7 @@
     ls.verify(placed, ds)                                     # Verdict, or PlacementError
 
 Errors: UsageError (a ValueError), DataError (a ValueError), ResourceError (an OSError), InternalError (a RuntimeError),
-PlacementError (a RuntimeError that carries the verdict).
+PlacementError (a RuntimeError that carries the verdict), PlaceMismatchError (a BufferError that carries the report).
 """
 
 from loadstone import jax
@@ -25,6 +25,7 @@ from loadstone._core import (
     Mesh,
     PlacedShard,
     Placement,
+    PlaceReport,
     Plan,
     Progress,
     Shard,
@@ -38,6 +39,7 @@ from loadstone._errors import (
     InternalError,
     MissingFileError,
     PlacementError,
+    PlaceMismatchError,
     ResourceError,
     UsageError,
 )
@@ -62,6 +64,8 @@ __all__ = [
     "MemoryView",
     "Mesh",
     "MissingFileError",
+    "PlaceMismatchError",
+    "PlaceReport",
     "PlacedShard",
     "Placement",
     "PlacementError",

@@ -6,7 +6,7 @@ import errno as _errno
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loadstone._core import Verdict
+    from loadstone._core import PlaceReport, Verdict
 
 
 class _Facts(Exception):
@@ -70,6 +70,14 @@ class PlacementError(RuntimeError):
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(str(verdict))
         self.verdict = verdict
+
+
+class PlaceMismatchError(BufferError):
+    """Memory is not where its source says. `report` holds the claim and the CUDA driver's answer."""
+
+    def __init__(self, report: PlaceReport) -> None:
+        super().__init__(report.reason)
+        self.report = report
 
 
 _BY_ERRNO: dict[int, type[ResourceError]] = {
