@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "loadstone/base/cat.h"
@@ -16,6 +17,31 @@ namespace loadstone::cuda {
 
 namespace {
 
+/// Handles that are not in use. Making them takes the driver longer than using them.
+template <typename Handle>
+class Idle {
+ public:
+  bool take(Handle& handle) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (handles_.empty()) return false;
+    handle = handles_.back();
+    handles_.pop_back();
+    return true;
+  }
+  void give(Handle handle) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    handles_.push_back(handle);
+  }
+  std::vector<Handle> take_all() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::exchange(handles_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Handle> handles_;
+};
+
 /// What is kept of one GPU as long as the process lives. Giving a primary context back could destroy it, and making
 /// one takes a good part of a second.
 struct Kept {
@@ -28,6 +54,8 @@ struct Kept {
   std::string kernels_problem;
   std::mutex mutex;
   std::map<std::string, Function> functions;
+  Idle<Stream> streams;
+  Idle<Event> events;
 };
 
 std::mutex devices_mutex;
@@ -130,25 +158,33 @@ Context primary_context(int ordinal) {
 
 Scope::Scope(int ordinal) : driver_(nullptr) {
   const Context context = primary_context(ordinal);
+  Context current = nullptr;
+  if (driver()->ctx_get_current(&current) == kSuccess && current == context) return;  // nothing to restore
   check(driver()->ctx_push_current(context), cat("make the context of cuda:", ordinal, " current"));
   driver_ = driver();
 }
 
 Scope::~Scope() {
+  if (driver_ == nullptr) return;
   Context popped = nullptr;
   driver_->ctx_pop_current(&popped);
 }
 
-OwnedStream::OwnedStream(int ordinal) : ordinal_(ordinal) {
+OwnedStream::OwnedStream(int ordinal) : ordinal_(ordinal), generation_(driver_generation()) {
+  if (kept(ordinal).streams.take(stream_)) return;
   const Scope scope(ordinal);
   check(driver()->stream_create(&stream_, kStreamNonBlocking), cat("make a stream on cuda:", ordinal));
 }
 
 OwnedStream::~OwnedStream() {
   try {
+    if (generation_ != driver_generation()) return;
     const Scope scope(ordinal_);
-    driver()->stream_synchronize(stream_);
-    driver()->stream_destroy(stream_);
+    if (driver()->stream_synchronize(stream_) == kSuccess) {
+      kept(ordinal_).streams.give(stream_);
+    } else {
+      driver()->stream_destroy(stream_);
+    }
   } catch (const Error&) {  // the GPU is gone, and the stream with it
   }
 }
@@ -158,15 +194,15 @@ void OwnedStream::synchronize() const {
   check(driver()->stream_synchronize(stream_), cat("finish the work on cuda:", ordinal_));
 }
 
-OwnedEvent::OwnedEvent(int ordinal) : ordinal_(ordinal) {
+OwnedEvent::OwnedEvent(int ordinal) : ordinal_(ordinal), generation_(driver_generation()) {
+  if (kept(ordinal).events.take(event_)) return;
   const Scope scope(ordinal);
   check(driver()->event_create(&event_, kEventDisableTiming), cat("make an event on cuda:", ordinal));
 }
 
 OwnedEvent::~OwnedEvent() {
   try {
-    const Scope scope(ordinal_);
-    driver()->event_destroy(event_);
+    if (generation_ == driver_generation()) kept(ordinal_).events.give(event_);
   } catch (const Error&) {
   }
 }
@@ -205,6 +241,14 @@ std::string kernels_problem(int ordinal) {
   Kept& device = kept(ordinal);
   load_once(ordinal, device);
   return device.kernels_problem;
+}
+
+void release_idle() {
+  for (const std::unique_ptr<Kept>& device : all_devices()) {
+    const Scope scope(device->info.ordinal);
+    for (const Stream stream : device->streams.take_all()) driver()->stream_destroy(stream);
+    for (const Event event : device->events.take_all()) driver()->event_destroy(event);
+  }
 }
 
 void forget_devices_for_tests() {

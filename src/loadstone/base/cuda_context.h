@@ -42,7 +42,7 @@ class Scope {
 /// The retained primary context of a GPU.
 Context primary_context(int ordinal);
 
-/// A stream of its own on a GPU, without order to any other.
+/// A stream of its own on a GPU, without order to any other; taken from those that are idle, and given back.
 class OwnedStream {
  public:
   explicit OwnedStream(int ordinal);
@@ -57,6 +57,7 @@ class OwnedStream {
 
  private:
   int ordinal_;
+  std::uint64_t generation_;
   Stream stream_ = nullptr;
 };
 
@@ -71,6 +72,7 @@ class OwnedEvent {
 
  private:
   int ordinal_;
+  std::uint64_t generation_;
   Event event_ = nullptr;
 };
 
@@ -87,6 +89,9 @@ MemoryInfo memory_info(int ordinal);
 Function kernel(int ordinal, const char* name);
 /// "" where the kernels can be used on this GPU.
 std::string kernels_problem(int ordinal);
+
+/// Destroys the streams and events that are kept for later use and not in use now.
+void release_idle();
 
 /// Called by use_driver_for_tests.
 void forget_devices_for_tests();

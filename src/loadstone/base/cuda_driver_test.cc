@@ -142,6 +142,7 @@ TEST_F(FakeDriver, MemoryIsCountedAndFailuresAreToldByName) {
     EXPECT_EQ(fake_cuda::alive().allocations, 1);
     table.mem_free(memory);
   }
+  release_idle();
   EXPECT_TRUE(fake_cuda::alive().none()) << fake_cuda::alive().text();
   fake_cuda::fail("cuStreamCreate", 1, 999);
   try {

@@ -19,7 +19,7 @@ constexpr u64 kPrime = (u64{1} << 61) - 1;
 constexpr u64 kGolden = 0x9E3779B97F4A7C15ULL;
 constexpr u32 kPart = (1U << 21) - 1;
 constexpr int kThreads = Pd61Job::kThreads;
-constexpr int kUnroll = 8;  // loads in flight of a thread
+constexpr int kUnroll = 4;  // loads of a thread that go out together; as many more are under way
 
 __device__ inline u64 fold(u64 x) {
   x = (x & kPrime) + (x >> 61);
@@ -95,6 +95,13 @@ __device__ void store_block_sum(const u64 (&total)[kLanes], u64* out) {
   }
 }
 
+/// What is known of the vectors of a columns job.
+enum class Columns {
+  full,     ///< every thread has a whole, aligned vector in every block
+  aligned,  ///< vectors are whole and aligned, but blocks may be cut short
+  any
+};
+
 /// A (part of a) 4 KiB block of a run, as the threads of the columns kernel share it.
 template <int kLanes>
 struct Item {
@@ -150,7 +157,7 @@ __device__ inline Item<kLanes> item_of(const Pd61Job& job, i64 number) {
 /// Runs of (parts of) 4 KiB blocks of rows, one after another: thread v of `width` owns the columns of vector v of
 /// every block, so F(62, ·) is multiplied once, at the very end, and the coefficient of a block is the same for all
 /// threads. While a batch of blocks is summed, the next one is described in the other half of shared memory.
-template <int kLanes, bool kAligned>
+template <int kLanes, Columns kColumns>
 __device__ void pd61_columns(const Pd61Job& job, u64* out) {
   __shared__ Item<kLanes> items[2][kThreads];
 
@@ -160,6 +167,34 @@ __device__ void pd61_columns(const Pd61Job& job, u64* out) {
   const int vector = job.first_vector + static_cast<int>(threadIdx.x) % width;
   const int byte = vector * 16;
   u64 sums[kLanes][3][4] = {};
+
+  const auto load = [&](const Item<kLanes>& item) -> uint4 {
+    if constexpr (kColumns == Columns::full) {
+      return __ldcs(reinterpret_cast<const uint4*>(item.at + byte));
+    } else if constexpr (kColumns == Columns::aligned) {
+      if (byte >= item.from && byte < item.to) return __ldcs(reinterpret_cast<const uint4*>(item.at + byte));
+    } else {
+      if (byte + 16 > item.from && byte < item.to) {
+        return load_part(item.at + byte, item.from - byte, item.to - byte);
+      }
+    }
+    return {0, 0, 0, 0};
+  };
+  const auto add = [&](const Item<kLanes>& item, const uint4& data) {
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const uint4 parts = item.parts[lane];
+      const u32 factors[3] = {parts.x, parts.y, parts.z};
+#pragma unroll
+      for (int part = 0; part < 3; ++part) {
+        const u64 factor = factors[part];
+        sums[lane][part][0] += data.x * factor;
+        sums[lane][part][1] += data.y * factor;
+        sums[lane][part][2] += data.z * factor;
+        sums[lane][part][3] += data.w * factor;
+      }
+    }
+  };
 
   const i64 begin = static_cast<i64>(blockIdx.x) * job.items_per_block;
   const i64 end = min(begin + job.items_per_block, job.items);
@@ -175,41 +210,28 @@ __device__ void pd61_columns(const Pd61Job& job, u64* out) {
   for (i64 batch = begin; batch < end; batch += kThreads, half ^= 1) {
     if (batch + kThreads < end) items[half ^ 1][threadIdx.x] = describe(batch + kThreads);
     const int count = static_cast<int>(min(i64{kThreads}, end - batch));
-    for (int first = group; first < count; first += groups * kUnroll) {
-      uint4 data[kUnroll];
+    const Item<kLanes>* const mine = items[half] + group;
+    const int rounds = (count - group + groups - 1) / groups;  // items of this thread
+    int i = 0;
+    if (rounds >= kUnroll) {
+      // While some vectors are summed, the next ones are on their way.
+      uint4 now[kUnroll];
 #pragma unroll
-      for (int j = 0; j < kUnroll; ++j) {
-        // Beyond the last item there are empty ones, up to the end of the half.
-        const Item<kLanes>& item = items[half][min(first + j * groups, kThreads - 1)];
-        const bool mine = first + j * groups < count;
-        data[j] = {0, 0, 0, 0};
-        if constexpr (kAligned) {
-          if (mine && byte >= item.from && byte < item.to)
-            data[j] = __ldcs(reinterpret_cast<const uint4*>(item.at + byte));
-        } else {
-          if (mine && byte + 16 > item.from && byte < item.to) {
-            data[j] = load_part(item.at + byte, item.from - byte, item.to - byte);
-          }
-        }
+      for (int j = 0; j < kUnroll; ++j) now[j] = load(mine[j * groups]);
+      for (; i + 2 * kUnroll <= rounds; i += kUnroll) {
+        uint4 next[kUnroll];
+#pragma unroll
+        for (int j = 0; j < kUnroll; ++j) next[j] = load(mine[(i + kUnroll + j) * groups]);
+#pragma unroll
+        for (int j = 0; j < kUnroll; ++j) add(mine[(i + j) * groups], now[j]);
+#pragma unroll
+        for (int j = 0; j < kUnroll; ++j) now[j] = next[j];
       }
 #pragma unroll
-      for (int j = 0; j < kUnroll; ++j) {
-        const Item<kLanes>& item = items[half][min(first + j * groups, kThreads - 1)];
-#pragma unroll
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const uint4 parts = item.parts[lane];
-          const u32 factors[3] = {parts.x, parts.y, parts.z};
-#pragma unroll
-          for (int part = 0; part < 3; ++part) {
-            const u64 factor = factors[part];
-            sums[lane][part][0] += data[j].x * factor;
-            sums[lane][part][1] += data[j].y * factor;
-            sums[lane][part][2] += data[j].z * factor;
-            sums[lane][part][3] += data[j].w * factor;
-          }
-        }
-      }
+      for (int j = 0; j < kUnroll; ++j) add(mine[(i + j) * groups], now[j]);
+      i += kUnroll;
     }
+    for (; i < rounds; ++i) add(mine[i * groups], load(mine[i * groups]));
     __syncthreads();
   }
 
@@ -316,12 +338,15 @@ __device__ void pd61_vectors(const Pd61Job& job, u64* out) {
 #define LOADSTONE_PD61_KERNEL(name, ...)                                              \
   extern "C" __global__ void __launch_bounds__(loadstone::device::kThreads, 2)        \
       name(const __grid_constant__ loadstone::Pd61Job job, unsigned long long* out) { \
+    using loadstone::device::Columns;                                                 \
     loadstone::device::__VA_ARGS__(job, out);                                         \
   }
-LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_1, pd61_columns<1, true>)
-LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_2, pd61_columns<2, true>)
-LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_1_any, pd61_columns<1, false>)
-LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_2_any, pd61_columns<2, false>)
+LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_1_full, pd61_columns<1, Columns::full>)
+LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_2_full, pd61_columns<2, Columns::full>)
+LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_1, pd61_columns<1, Columns::aligned>)
+LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_2, pd61_columns<2, Columns::aligned>)
+LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_1_any, pd61_columns<1, Columns::any>)
+LOADSTONE_PD61_KERNEL(loadstone_pd61_columns_2_any, pd61_columns<2, Columns::any>)
 LOADSTONE_PD61_KERNEL(loadstone_pd61_vectors_1, pd61_vectors<1>)
 LOADSTONE_PD61_KERNEL(loadstone_pd61_vectors_2, pd61_vectors<2>)
 #undef LOADSTONE_PD61_KERNEL

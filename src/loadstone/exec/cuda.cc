@@ -125,7 +125,7 @@ struct Shared {
 /// One reader: its slots, its streams, and the windows it takes from the queue.
 class Reader {
  public:
-  Reader(Shared& shared, int number, int first_gpu) : shared_(shared), number_(number) {
+  Reader(Shared& shared, int number, int first_gpu) : shared_(shared), number_(number), first_gpu_(first_gpu) {
     lease_.emplace(PinnedSlots::shared().take(first_gpu, kSlotsPerReader, shared.plan.options.window_bytes));
     for (int i = 0; i < kSlotsPerReader; ++i) {
       RingSlot& slot = ring_.emplace_back();
@@ -141,6 +141,7 @@ class Reader {
 
   /// Places this window and then those that the queue still has.
   void run(Window first) {
+    const cuda::Scope current(first_gpu_);  // for all of the calls below
     std::optional<Window> window = std::move(first);
     while (window) {
       place(*window);
@@ -321,8 +322,20 @@ class Reader {
       }
       by_gpu[gpu].push_back({shared_.slots.blocks[at(target.slot)], source, wanted, dtype, swap});
       stats_.bytes_copied += dtype.nbytes(wanted.num_elems());
-      tap(target.slot, wanted, source, dtype);
     }
+    send_parcels(slot, bytes, by_gpu);
+    // Digests while the copies are under way.
+    if (!shared_.options.tap) return;
+    for (const Target& target : targets(window)) {
+      const Box share = intersect(target.box, window.box);
+      if (only != nullptr && share != *only) continue;
+      const Box wanted = intersect(share, part);
+      if (!wanted.empty() && shared_.gpu_of(target.slot) >= 0) tap(target.slot, wanted, source, dtype);
+    }
+  }
+
+  void send_parcels(RingSlot& slot, std::span<const std::byte> bytes,
+                    const std::map<int, std::vector<Parcel>>& by_gpu) {
     const TraceScope scope(shared_.options.trace, "copy", "copy", number_);
     for (const auto& [gpu, parcels] : by_gpu) {
       Delivery& delivery = delivery_to(gpu);
@@ -413,6 +426,7 @@ class Reader {
 
   Shared& shared_;
   int number_;
+  int first_gpu_;
   std::optional<PinnedSlots::Lease> lease_;
   std::vector<RingSlot> ring_;
   std::size_t next_ = 0;

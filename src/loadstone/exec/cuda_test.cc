@@ -79,6 +79,7 @@ class CudaExecutor : public testing::Test {
   static fake_cuda::Alive settled() {
     allocate_device(1, 0);
     for (int i = 0; i < 200; ++i) {
+      cuda::release_idle();
       const fake_cuda::Alive now = fake_cuda::alive();
       if (now.allocations == 0) return now;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

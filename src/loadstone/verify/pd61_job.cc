@@ -19,7 +19,8 @@ namespace {
 constexpr std::int64_t kVectorBytes = 16;
 constexpr int kLoadsInFlight = 8;               // of a thread of the columns kernel
 constexpr std::int64_t kItemsPerThread = 1024;  // at most 2048 products fit into a sum
-constexpr std::int64_t kWaves = 4;              // thread blocks a multiprocessor, so that none idles at the end
+constexpr std::int64_t kResident = 2;           // thread blocks of a multiprocessor at once
+constexpr std::int64_t kWaves = 4;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -127,8 +128,11 @@ bool set_columns(Described& what, int multiprocessors) {
   }
   job.items = job.runs * job.blocks_per_run;
   const std::int64_t groups = Pd61Job::kThreads / job.width;
-  job.items_per_block =
-      std::clamp(ceil_div(job.items, multiprocessors * kWaves), groups * kLoadsInFlight, groups * kItemsPerThread);
+  // Whole waves of thread blocks, so that no multiprocessor idles at the end.
+  const std::int64_t resident = multiprocessors * kResident;
+  const std::int64_t waves = std::max(ceil_div(job.items, resident * groups * kItemsPerThread),
+                                      std::min(kWaves, ceil_div(job.items, resident * Pd61Job::kThreads)));
+  job.items_per_block = std::max(ceil_div(job.items, resident * waves), groups * kLoadsInFlight);
   what.launch.blocks = static_cast<unsigned>(ceil_div(job.items, job.items_per_block));
   what.launch.columns = true;
   const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(job.data));
@@ -136,6 +140,9 @@ bool set_columns(Described& what, int multiprocessors) {
                         job.run_bytes % kVectorBytes == 0 &&
                         std::all_of(job.dims, job.dims + job.ndim,
                                     [](const Pd61Job::Dim& dim) { return dim.stride % kVectorBytes == 0; });
+  const bool whole_blocks = job.first_byte % Pd61Job::kBlockBytes == 0 && job.run_bytes % Pd61Job::kBlockBytes == 0;
+  what.launch.full =
+      what.launch.aligned && (job.blocks_per_run == 1 ? job.run_bytes == job.width * kVectorBytes : whole_blocks);
   return true;
 }
 
@@ -161,6 +168,7 @@ void set_vectors(Described& what, int multiprocessors) {
 
 const char* Pd61Launch::kernel() const {
   if (!columns) return lanes == 1 ? "loadstone_pd61_vectors_1" : "loadstone_pd61_vectors_2";
+  if (full) return lanes == 1 ? "loadstone_pd61_columns_1_full" : "loadstone_pd61_columns_2_full";
   if (aligned) return lanes == 1 ? "loadstone_pd61_columns_1" : "loadstone_pd61_columns_2";
   return lanes == 1 ? "loadstone_pd61_columns_1_any" : "loadstone_pd61_columns_2_any";
 }

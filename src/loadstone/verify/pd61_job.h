@@ -52,6 +52,7 @@ struct Pd61Launch {
   Pd61Job job;
   bool columns = false;  ///< which kernel: a thread with its own columns, or one with its own vectors
   bool aligned = false;  ///< columns: every vector is whole and 16-byte aligned in memory
+  bool full = false;     ///< columns: and every thread has one in every block
   int lanes = 1;
   unsigned blocks = 0;  ///< thread blocks; the result is one sum for each block and lane
   /// What all of the tile is multiplied by: the coefficients of dimensions with one index, and of the block.

@@ -83,7 +83,7 @@ TEST(Pd61Job, LongRowsTakeTheColumnsKernel) {
   EXPECT_TRUE(launch->columns);
   EXPECT_TRUE(launch->aligned);
   EXPECT_EQ(launch->job.width, 256);
-  EXPECT_STREQ(launch->kernel(), "loadstone_pd61_columns_2");
+  EXPECT_STREQ(launch->kernel(), "loadstone_pd61_columns_2_full");
 }
 
 TEST(Pd61Job, ColumnsOfWideRowsShareAThreadBlock) {
