@@ -233,7 +233,7 @@ def machine() -> dict[str, Any]:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], text=True, capture_output=True, check=False)
     return {
         "gpu": gpu, "cores": os.cpu_count(), "system": " ".join(os.uname()[i] for i in (0, 2)),
-        "commit": commit.stdout.strip() or os.environ.get("LOADSTONE_COMMIT", "unknown"),
+        "commit": os.environ.get("LOADSTONE_COMMIT") or commit.stdout.strip() or "unknown",
         "date": time.strftime("%Y-%m-%d"),
     }
 

@@ -40,7 +40,7 @@ show_machine() {
     exit 4
   fi
   GPUS=$(nvidia-smi --list-gpus | wc -l)
-  printf 'GPUs: %s; commit %s\n' "$GPUS" "$(git rev-parse --short HEAD 2>/dev/null || echo "${LOADSTONE_COMMIT:-unknown}")"
+  printf 'GPUs: %s; commit %s\n' "$GPUS" "${LOADSTONE_COMMIT:-$(git rev-parse --short HEAD 2>/dev/null || echo unknown)}"
 }
 
 quietly() {
@@ -105,7 +105,7 @@ bench() {
 }
 
 peers() {
-  PYTHONPATH=$SITE "$PYTHON" bench/gpu_load.py --peers --json "$RESULTS/gpu_peers.json"
+  PYTHONPATH=$SITE "$PYTHON" bench/gpu_load.py --peers --repetitions 3 --json "$RESULTS/gpu_peers.json"
 }
 
 show_machine
