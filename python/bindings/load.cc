@@ -173,6 +173,8 @@ nb::dict stats_of(const BoundPlacement& self) {
   out["opens"] = stats.opens;
   out["files_direct"] = stats.files_direct;
   out["windows"] = stats.windows;
+  out["decoded_pieces"] = stats.decoded_pieces;
+  out["absent_pieces"] = stats.absent_pieces;
   out["peak_staging_bytes"] = stats.peak_staging_bytes;
   out["decoded_pieces"] = stats.decoded_pieces;
   out["absent_pieces"] = stats.absent_pieces;

@@ -313,7 +313,10 @@ class Load {
     }
     const Box stored_box = stored_box_of(piece);
     const std::span<std::byte> stored = worker.staging.take(reads_file ? 0 : piece.stored_bytes, scratch_);
-    const std::span<std::byte> out = worker.decoded.take(entry.dtype.nbytes(num_elems(piece.stored_shape)), scratch_);
+    const std::int64_t bytes = entry.dtype.nbytes(num_elems(piece.stored_shape));
+    const Target* direct = dense_target(window, stored_box, entry.dtype);
+    const std::span<std::byte> out =
+        direct == nullptr ? worker.decoded.take(bytes, scratch_) : dense_bytes(*direct, stored_box, bytes, entry.dtype);
     note_scratch();
     if (reads_file) {
       ++worker.stats.requests;
@@ -327,7 +330,29 @@ class Load {
       decode_piece(catalog_, entry, piece, options_, stored, out);
     }
     ++worker.stats.decoded_pieces;
+    if (direct != nullptr) {
+      finish(worker, direct->slot, window.box, entry.dtype);
+      copy_to_others(worker, window, *direct, entry.dtype);
+      return;
+    }
     scatter(worker, window, dense_block(out.data(), stored_box, entry.dtype), entry.dtype, 1);
+  }
+
+  /// A target in whose block all of the piece lies as it is decoded, element behind element; null if there is none.
+  const Target* dense_target(const Window& window, const Box& stored_box, DType dtype) const {
+    if (!dtype.whole_bytes() || window.box != stored_box) return nullptr;
+    const Dims dense = dense_strides(stored_box.shape(), dtype);
+    for (const Target& target : targets(window)) {
+      const Dims& strides = slots_.blocks[at(target.slot)].strides_bytes;
+      bool lies = target.box.contains(stored_box);
+      for (int d = 0; lies && d < dense.size(); ++d) lies = stored_box.extent(d) == 1 || strides[d] == dense[d];
+      if (lies) return &target;
+    }
+    return nullptr;
+  }
+
+  std::span<std::byte> dense_bytes(const Target& target, const Box& box, std::int64_t bytes, DType dtype) const {
+    return {address_of(slots_.blocks[at(target.slot)], box.begin, dtype), static_cast<std::size_t>(bytes)};
   }
 
   static Box stored_box_of(const Piece& piece) {

@@ -69,6 +69,7 @@ using ErrorFn = herr_t (*)(unsigned n, const ErrorEntry* entry, void* data);
   F(H5Dget_space, hid_t, (hid_t))                                                                              \
   F(H5Dget_create_plist, hid_t, (hid_t))                                                                       \
   F(H5Dget_offset, haddr_t, (hid_t))                                                                           \
+  F(H5Dget_storage_size, hsize_t, (hid_t))                                                                     \
   F(H5Dread, herr_t, (hid_t, hid_t, hid_t, hid_t, hid_t, void*))                                               \
   F(H5Sget_select_npoints, std::int64_t, (hid_t))                                                              \
   F(H5Pget_virtual_vspace, hid_t, (hid_t, std::size_t))                                                        \
