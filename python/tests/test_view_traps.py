@@ -2,6 +2,11 @@
 
 import ctypes
 import gc
+import pathlib
+import subprocess
+import sys
+import threading
+import weakref
 from typing import Any
 
 import loadstone as ls
@@ -15,7 +20,8 @@ P, I32, I64, U8, U16, U64 = (
 DELETER = ctypes.CFUNCTYPE(None, P)
 api = ctypes.pythonapi
 api.PyCapsule_New.restype, api.PyCapsule_New.argtypes = ctypes.py_object, (P, ctypes.c_char_p, P)
-api.PyCapsule_IsValid.argtypes = (ctypes.py_object, ctypes.c_char_p)
+api.PyCapsule_IsValid.argtypes = api.PyCapsule_SetName.argtypes = (ctypes.py_object, ctypes.c_char_p)
+api.PyCapsule_GetPointer.restype, api.PyCapsule_GetPointer.argtypes = P, (ctypes.py_object, ctypes.c_char_p)
 
 
 class Tensor(ctypes.Structure):
@@ -199,3 +205,173 @@ def test_trap_38_no_guess_at_types(tensor: dict[str, int]) -> None:
 def test_trap_38_times_never_leave_by_dlpack() -> None:
     with pytest.raises(BufferError):
         ls.MemoryView(np.arange(3).astype("M8[ns]")).__dlpack__(max_version=(1, 3))
+
+
+def exported(view: ls.MemoryView, **keywords: Any) -> tuple[Any, Versioned]:
+    """A versioned capsule and the struct in it."""
+    capsule = view.__dlpack__(max_version=(1, 3), **keywords)
+    return capsule, Versioned.from_address(api.PyCapsule_GetPointer(capsule, b"dltensor_versioned"))
+
+
+# covers: memory_view T5
+def test_trap_5_streams_of_rocm() -> None:
+    class Rocm(Producer):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (10, 0)
+
+        def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+            self.stream = stream
+            return self.capsule
+
+    for stream, passed in ((None, 0), (0, 0), (-1, -1), (77, 77)):
+        source = Rocm(floats(), kind=10)
+        assert ls.MemoryView(source, stream=stream).device == (10, 0) and source.stream == passed
+    for stream in (1, 2, -2):
+        with pytest.raises(ValueError, match=f"stream {stream}"):
+            ls.MemoryView(Rocm(floats(), kind=10), stream=stream)
+    view = ls.MemoryView(Rocm(floats(), kind=10), stream=-1)
+    for stream in (None, 0, -1, 77):
+        view.__dlpack__(stream=stream, max_version=(1, 3))
+    for stream in (1, 2, -2):
+        with pytest.raises(ValueError, match=f"stream {stream}"):
+            view.__dlpack__(stream=stream, max_version=(1, 3))
+
+
+# covers: memory_view T14
+def test_trap_14_a_deleter_on_a_foreign_thread() -> None:
+    array = floats()
+    gone = weakref.ref(array)
+    capsule, tensor = exported(ls.MemoryView(array))
+    api.PyCapsule_SetName(capsule, b"used_dltensor_versioned")
+    del array, capsule
+    assert gone() is not None
+    # ctypes lets the GIL go for the call.
+    thread = threading.Thread(target=DELETER(tensor.deleter), args=(ctypes.addressof(tensor),))
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert gone() is None
+
+
+# covers: memory_view T14
+def test_trap_14_a_deleter_after_the_interpreter_has_ended() -> None:
+    code = """
+import ctypes, sys
+import loadstone as ls, numpy as np
+from test_view_traps import api, exported
+capsule, tensor = exported(ls.MemoryView(np.zeros(9)))
+api.PyCapsule_SetName(capsule, b"used_dltensor_versioned")
+libc = ctypes.CDLL(None)
+libc.__cxa_atexit(ctypes.c_void_p(tensor.deleter), ctypes.c_void_p(ctypes.addressof(tensor)), None)
+print("left", flush=True)
+"""
+    run = subprocess.run([sys.executable, "-c", code], cwd=pathlib.Path(__file__).parent, capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "left\n", "")
+
+
+# covers: memory_view T18
+def test_trap_18_what_comes_back_is_looked_at() -> None:
+    calls = []
+
+    class Old(Producer):
+        def __dlpack__(self, **keywords: Any) -> Any:
+            calls.append(sorted(keywords))
+            if "max_version" in keywords:
+                raise TypeError("unexpected keyword")
+            return self.capsule
+
+    class Refuses(Producer):
+        def __dlpack__(self, **keywords: Any) -> Any:
+            calls.append(sorted(keywords))
+            raise BufferError("mine")
+
+    assert ls.MemoryView(Old(floats(), legacy=True)).readonly
+    assert calls == [["max_version", "stream"], ["stream"]]
+    calls.clear()
+    with pytest.raises(BufferError, match="mine"):
+        ls.MemoryView(Refuses(floats()))
+    assert calls == [["max_version", "stream"]]
+    assert ls.MemoryView(Producer(floats(), legacy=True)).readonly  # legacy, although 1.3 was asked for
+
+
+# covers: memory_view T19
+def test_trap_19_copied_says_so() -> None:
+    view = ls.MemoryView(floats())
+    for copy, flags in ((None, 0), (False, 0), (True, 2)):
+        capsule, tensor = exported(view, copy=copy)
+        assert tensor.flags == flags and (tensor.tensor.data == view.ptr) == (flags == 0)
+        del capsule
+
+
+# covers: memory_view T21
+def test_trap_21_read_only_never_leaves_unversioned() -> None:
+    array = floats()
+    array.flags.writeable = False
+    view = ls.MemoryView(array)
+    for version in (None, (0, 8)):
+        with pytest.raises(BufferError, match="read-only"):
+            view.__dlpack__(max_version=version)
+    capsule, tensor = exported(view)
+    assert tensor.flags == 1
+    del capsule
+
+
+# covers: memory_view T31, B5
+def test_trap_31_a_broadcast_is_read_only() -> None:
+    class Source:
+        array = floats()
+        __cuda_array_interface__ = {
+            "data": (array.ctypes.data, False), "shape": (5, 4), "strides": (0, 4), "typestr": "<f4", "version": 3,
+        }  # fmt: skip
+
+    assert ls.MemoryView(Source()).readonly and not ls.MemoryView(Source()).contiguous
+    view = ls.MemoryView(Producer(np.broadcast_to(np.array([1, 2], "f4"), (3, 2))))
+    assert view.readonly and np.asarray(view).tolist() == [[1, 2]] * 3
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(view)[0, 0] = 3
+
+
+# covers: memory_view T36
+@pytest.mark.parametrize("typestr", [">i4", ">f8", ">M8[ns]"])
+def test_trap_36_nothing_foreign_comes_in(typestr: str) -> None:
+    class Source:
+        __cuda_array_interface__ = {"data": (0x1000, False), "shape": (4,), "typestr": typestr, "version": 3}
+
+    with pytest.raises(ValueError, match="^Big-endian data is not supported$"):
+        ls.MemoryView(Source())
+
+
+# covers: memory_view T37
+def test_trap_37_bool_and_bfloat16() -> None:
+    capsule, tensor = exported(ls.MemoryView(np.array([True, False])))
+    assert (tensor.tensor.code, tensor.tensor.bits, tensor.tensor.lanes) == (6, 8, 1)
+    del capsule
+
+    class Source:
+        def __init__(self, typestr: str) -> None:
+            self.__cuda_array_interface__ = {"data": (0x1000, False), "shape": (4,), "typestr": typestr, "version": 3}
+
+    assert ls.MemoryView(Source("<V2"), dtype="bfloat16").cai["typestr"] == "<V2"
+    assert ls.MemoryView(Source("<f2")).dtype == np.float16
+    with pytest.raises(ValueError, match="Unsupported dtype: V2"):
+        ls.MemoryView(Source("<V2"))
+
+
+# covers: memory_view T40
+def test_trap_40_a_source_that_moved() -> None:
+    class Source:
+        def __init__(self) -> None:
+            self.move(0x1000, 4)
+
+        def move(self, address: int, size: int) -> None:
+            self.__cuda_array_interface__ = {
+                "data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3,
+            }  # fmt: skip
+
+    for address, size in ((0x2000, 4), (0x1000, 8)):
+        source = Source()
+        part = ls.MemoryView(source).byte_slice(slice(1, 3))
+        assert part.cai["data"][0] == 0x1001
+        source.move(address, size)
+        with pytest.raises(BufferError, match="moved"):
+            _ = part.cai
