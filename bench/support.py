@@ -267,7 +267,42 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(out)
 
 
+def markdown(report: dict[str, Any]) -> str:
+    m = report["machine"]
+    out = [f"`bench/{report['question']}.py`: {m['cpu']}, {m['cores']} cores, {m['system']}, commit {m['commit']}, {m['date']}."]
+    for row in report["rows"]:
+        out += ["", f"**{row['row']}**" + (f" ({row['bytes'] / GB:.2f} GB)" if row["bytes"] else ""), ""]
+        if row["contenders"]:
+            out += ["| contender | GB/s | median ms | from – to ms |", "|---|--:|--:|--:|"]
+        for name, entry in row["contenders"].items():
+            rate = f"{entry['gb_per_s']:.2f}" if "gb_per_s" in entry else "–"
+            low, high = min(entry["seconds"]) * 1e3, max(entry["seconds"]) * 1e3
+            out.append(f"| {name} | {rate} | {entry['median_s'] * 1e3:.1f} | {low:.1f} – {high:.1f} |")
+        if row["goals"]:
+            out += ["", "| figure | found | pairs from – to | goal | |", "|---|--:|--:|--:|---|"]
+        for line in row["goals"]:
+            spread = f"{line['low']:.2f} – {line['high']:.2f}" if line["low"] is not None else ""
+            out.append(f"| {line['what']} | {line['value']:.2f}{line['unit']} | {spread} | {line['goal']} | "
+                       f"{'met' if line['met'] else '**missed**'} |")
+    return "\n".join(out)
+
+
+def write_docs(page: pathlib.Path, results: pathlib.Path) -> None:
+    """Puts the results into the page, each between `<!-- NAME -->` and `<!-- end -->`."""
+    text = page.read_text()
+    for path in sorted(results.glob("*.json")):
+        report = json.loads(path.read_text())
+        mark = f"<!-- {path.stem} -->\n"
+        if mark in text and "question" in report:
+            before, after = text.split(mark, 1)
+            text = before + mark + markdown(report) + "\n<!-- end -->" + after.split("<!-- end -->", 1)[1]
+    page.write_text(text)
+
+
 def table_main() -> None:
+    if sys.argv[1:] == ["--docs"]:
+        write_docs(ROOT / "docs/performance.md", ROOT / "bench/results")
+        return
     for path in sys.argv[1:]:
         print(table(json.loads(pathlib.Path(path).read_text())) + "\n")
 
