@@ -7,7 +7,7 @@ with what was written, after the clock has stopped; destinations are fresh memor
 array: opening, metadata, reading, decoding. Peak memory is that of the process above what it had before (VmHWM), the
 result included.
 
-    bench/formats.py [CASE…] [--rounds N] [--mb SIZE] [--output FILE]    without CASE: all; names match by their beginning
+    bench/formats.py [CASE…] [--rounds N] [--mb SIZE] [--results FOLDER]    without CASE: all; matched by their beginning
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ import json
 import mmap
 import os
 import pathlib
-import platform
 import shutil
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +29,7 @@ from typing import Any
 import loadstone as ls
 import numpy as np
 import numpy.typing as npt
+from support import Row, machine, same_bytes, versions
 
 Array = npt.NDArray[Any]
 Read = Callable[[], Any]
@@ -44,7 +42,7 @@ def elements(megabytes: int) -> Array:
     """Measurements with two digits after the point: they compress as such things do."""
     rng = np.random.default_rng(5)
     columns = 256
-    rows = megabytes * 1_000_000 // 4 // columns
+    rows = megabytes * 1_000_000 // 4 // columns // 4 * 4
     block = np.round(rng.standard_normal((1 << 18) + 1), 2).astype(np.float32)
     return np.resize(block, rows * columns).reshape(rows, columns)
 
@@ -258,13 +256,6 @@ def memory(field: str) -> int:
     raise RuntimeError(field)
 
 
-def same(found: Any, want: Array) -> bool:
-    found = np.ascontiguousarray(found)
-    if found.shape != want.shape or found.dtype != want.dtype:
-        return False
-    return bool(np.array_equal(found.view(np.uint32), want.view(np.uint32)))
-
-
 def run_once(read: Read, want: Array) -> tuple[float, int]:
     """Seconds and bytes of memory at most."""
     gc.collect()
@@ -275,7 +266,7 @@ def run_once(read: Read, want: Array) -> tuple[float, int]:
     result = read()
     seconds = time.perf_counter() - begin
     peak = memory("VmHWM") - before
-    if not same(result, want):
+    if not same_bytes(np.ascontiguousarray(result), want):
         raise RuntimeError("other bytes than were written")
     return seconds, peak
 
@@ -292,51 +283,31 @@ def measure(name: str, case: Case, box: bool, rounds: int) -> dict[str, Any]:
             pyarrow.default_memory_pool().release_unused()
             if number > 0:
                 runs[who].append(once)
-    out: dict[str, Any] = {"case": name, "part": "box" if box else "whole", "bytes": want.nbytes, "contenders": {}}
+    row = Row(f"{name}, {'box' if box else 'whole'}", want.nbytes)
+    row.seconds = {who: [seconds for seconds, _ in times] for who, times in runs.items()}
+    row.against("loadstone", best_peer(row), 1.5)
+    out = row.result()
     for who, times in runs.items():
-        seconds = sorted(t for t, _ in times)
-        out["contenders"][who] = {
-            "gb_per_s": round(want.nbytes / statistics.median(seconds) / 1e9, 3),
-            "slowest": round(want.nbytes / seconds[-1] / 1e9, 3),
-            "fastest": round(want.nbytes / seconds[0] / 1e9, 3),
-            "peak_bytes": max(p for _, p in times),
-        }
+        out["contenders"][who]["peak_bytes"] = max(peak for _, peak in times)
     return out
 
 
-def best_peer(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def best_peer(row: Row) -> str:
     """Checksums are ours to verify, so a peer that leaves them out is shown, not compared with."""
-    peers = {k: v for k, v in row["contenders"].items() if k != "loadstone" and "no checksums" not in k}
-    return max(peers.items(), key=lambda item: float(item[1]["gb_per_s"]))
+    return min((n for n in row.seconds if n != "loadstone" and "no checksums" not in n), key=row.median)
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| case | part | loadstone GB/s | best peer | GB/s | ratio | peak MB | peer's |", "|---|---|---|---|---|---|---|---|"]
+def short_table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| case | loadstone GB/s | best peer | GB/s | ratio | peak MB | peer's |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        us, (who, peer) = row["contenders"]["loadstone"], best_peer(row)
+        (goal,) = row["goals"]
+        who = goal["what"].removeprefix("loadstone against ")
+        us, peer = row["contenders"]["loadstone"], row["contenders"][who]
         lines.append(
-            f"| {row['case']} | {row['part']} | {us['gb_per_s']:.2f} | {who} | {peer['gb_per_s']:.2f} | "
-            f"{us['gb_per_s'] / peer['gb_per_s']:.2f} | {us['peak_bytes'] / 1e6:.0f} | {peer['peak_bytes'] / 1e6:.0f} |"
+            f"| {row['row']} | {us['gb_per_s']:.2f} | {who} | {peer['gb_per_s']:.2f} | {goal['value']:.2f} | "
+            f"{us['peak_bytes'] / 1e6:.0f} | {peer['peak_bytes'] / 1e6:.0f} |"
         )
     return "\n".join(lines)
-
-
-def machine() -> dict[str, Any]:
-    def first(command: list[str]) -> str:
-        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT).stdout.strip()
-
-    model = [x for x in pathlib.Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")]
-    packages = ("numpy", "h5py", "pyarrow", "zarr", "tensorstore", "safetensors")
-    from importlib.metadata import version
-
-    return {
-        "cpu": model[0].split(":")[1].strip() if model else platform.machine(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "packages": {name: version(name) for name in packages},
-        "commit": first(["git", "rev-parse", "--short", "HEAD"]),
-    }
 
 
 def main() -> None:
@@ -344,8 +315,8 @@ def main() -> None:
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mb", type=int, default=512)
-    parser.add_argument("--output", type=pathlib.Path)
-    parser.add_argument("--folder", default=os.environ.get("TMPDIR", "/tmp"))
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
+    parser.add_argument("--folder", default=tempfile.gettempdir())
     given = parser.parse_args()
     names = [n for n in CASES if not given.cases or any(n.startswith(c) for c in given.cases)]
     if not names:
@@ -366,17 +337,20 @@ def main() -> None:
             if min(before, after) < 0.999:
                 raise RuntimeError(f"{name}: only {min(before, after):.1%} of the pages were in the cache")
             rows += found
-            print(table(found).splitlines()[2], table(found).splitlines()[3], sep="\n", file=sys.stderr)
+            print(short_table(found).split("\n", 2)[2], file=sys.stderr)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-    if given.output:
-        # Runs of some cases only are put beside those of others.
-        kept = json.loads(given.output.read_text())["rows"] if given.output.exists() else []
-        kept = [row for row in kept if row["case"] not in names]
-        body = {"question": "formats", "machine": machine(), "rounds": given.rounds, "rows": kept + rows}
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(json.dumps(body, indent=1) + "\n")
-    print(table(rows))
+    # What another run has measured of other cases stays beside, with its machine and commit.
+    output = given.results / "formats.json"
+    report: dict[str, Any] = json.loads(output.read_text()) if output.exists() else {"question": "formats"}
+    packages = versions("numpy", "h5py", "pyarrow", "zarr", "tensorstore", "safetensors")
+    kept = [row for row in report.get("rows", []) if row["row"].rsplit(",", 1)[0] not in names]
+    order = {name: number for number, name in enumerate(CASES)}
+    every = sorted(kept + [row | {"commit": machine()["commit"]} for row in rows], key=lambda r: order[r["row"].rsplit(",", 1)[0]])
+    report |= {"machine": machine(), "packages": packages, "rounds": given.rounds, "rows": every}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(report, indent=1) + "\n")
+    print(short_table(every))
 
 
 if __name__ == "__main__":

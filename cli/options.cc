@@ -193,6 +193,7 @@ void check_format_options(const Options& o, const Catalog& catalog) {
   const auto demand = [&](bool given, std::string_view option, const std::vector<std::string_view>& formats) {
     if (!given) return;
     for (const ArrayEntry& array : catalog.arrays) {
+      if (array.format == "mixed") continue;
       if (std::find(formats.begin(), formats.end(), array.format) != formats.end()) continue;
       std::vector<std::string> names(formats.begin(), formats.end());
       throw usage_error(

@@ -299,6 +299,7 @@ class Conversion {
                               ": name the format to write with --format"));
       }
     }
+    if (format == "mixed") throw usage_error("the files are of several formats: name the one to write with --format");
     set_.writer = &writer_named(format);
   }
 

@@ -126,13 +126,22 @@ def test_lists_with_offsets_of_equal_length_are_a_matrix(tmp_path: Path) -> None
     values = np.arange(60, dtype=np.float32).reshape(10, 6)
     offsets = pa.array(np.arange(11, dtype=np.int32) * 6)
     table = pa.table({"x": pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)))})
-    for name, options in [("a.parquet", {}), ("b.arrow", {"compression": "uncompressed"})]:
+    ways: list[tuple[str, dict[str, Any]]] = [("a.parquet", {})]
+    ways += [(f"{codec}.arrow", {"compression": codec}) for codec in ("uncompressed", "lz4", "zstd")]
+    for name, options in ways:
         write(tmp_path / name, table, **options)
         check(ls.open(tmp_path / name), "x", values, {"x": 2}, ("x",))
     # A slice begins inside the values; the writer may keep or rebase the offsets.
     with pa.OSFile(str(tmp_path / "slice.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table.slice(3, 4))
     check(ls.open(tmp_path / "slice.arrow"), "x", values[3:7], {"x": 1}, ("x",))
+    large = pa.table({"x": pa.LargeListArray.from_arrays(offsets.cast(pa.int64()), pa.array(values.reshape(-1)))})
+    write(tmp_path / "large.arrow", large, compression="zstd", chunksize=3)
+    check(ls.open(tmp_path / "large.arrow"), "x", values, {"x": 3}, ("x",))
+    ragged = pa.table({"x": [[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]]})
+    write(tmp_path / "ragged.arrow", ragged, compression="lz4")
+    with pytest.raises(ls.DataError, match="unequal lengths: row 1"):
+        ls.open(tmp_path / "ragged.arrow", array="x")
 
 
 # covers: loading Q6

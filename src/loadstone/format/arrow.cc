@@ -124,6 +124,20 @@ std::vector<Block> blocks_of(const FlatTable& footer, std::int64_t file_bytes) {
   return out;
 }
 
+/// Arrow 0.17 named the compression of a batch in its message's metadata, before the format had a place for it.
+Codec codec_of_0_17(const FlatTable& message, std::size_t number) {
+  const FlatTable::Vector pairs = message.vector(4, 4);
+  for (std::size_t i = 0; i < pairs.size; ++i) {
+    const FlatTable pair = message.element(pairs, i);
+    if (pair.text(0) != "ARROW:experimental_compression") continue;
+    const std::string codec(pair.text(1));
+    if (codec == "lz4") return Codec::lz4_frame;
+    if (codec == "zstd") return Codec::zstd;
+    throw data_error(cat("record batch ", number, " has unknown compression ", in_quotes(codec)));
+  }
+  return Codec::none;
+}
+
 Batch batch_of(ByteSource& source, const Block& block, std::size_t number) {
   const std::vector<std::byte> bytes = read_bytes(source, block.offset, block.metadata_bytes);
   // A marker before the length since version 0.15.
@@ -143,6 +157,8 @@ Batch batch_of(ByteSource& source, const Block& block, std::size_t number) {
     const int codec = compression->scalar<std::int8_t>(0, 0);
     if (codec != 0 && codec != 1) throw data_error(cat("record batch ", number, " has unknown compression ", codec));
     out.codec = codec == 0 ? Codec::lz4_frame : Codec::zstd;
+  } else {
+    out.codec = codec_of_0_17(message, number);
   }
   const FlatTable::Vector nodes = header->vector(1, 16), buffers = header->vector(2, 16);
   for (std::size_t i = 0; i < nodes.size; ++i) {
@@ -198,37 +214,80 @@ struct Values {
   std::string refusal;
 };
 
-/// Reads the offsets of a list column: the length of its lists and the first value go to `out`, or that they differ.
-template <typename Offset>
-void read_offsets(ByteSource& source, const Chunk& chunk, std::string_view name, Values& out) {
-  const auto wanted = checked_mul(chunk.rows + 1, sizeof(Offset));
-  if (!wanted || chunk.offsets.bytes < *wanted) throw data_error(cat("column ", in_quotes(name), " lacks offsets"));
-  constexpr std::int64_t kSlice = 1 << 16;
-  std::vector<Offset> slice(static_cast<std::size_t>(std::min(kSlice, chunk.rows + 1)));
-  std::int64_t first = 0, before = 0, length = -1;
-  for (std::int64_t row = 0; row <= chunk.rows; row += kSlice) {
-    const std::int64_t count = std::min(kSlice, chunk.rows + 1 - row);
-    source.read(chunk.offsets.offset + row * static_cast<std::int64_t>(sizeof(Offset)),
-                std::as_writable_bytes(std::span(slice).first(static_cast<std::size_t>(count))));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto offset = static_cast<std::int64_t>(slice[static_cast<std::size_t>(i)]);
-      if (row + i == 0) {
-        first = offset;
+/// A buffer of a compressed batch: its length unpacked (-1: it is not packed), then a frame.
+void unpack(std::string_view codec, std::span<const std::byte> stored, std::span<std::byte> out);
+
+std::string codec_name(Codec codec) {
+  return codec == Codec::none ? "none" : codec == Codec::zstd ? "zstd" : "lz4_frame";
+}
+
+/// Whether lists have one length, from their offsets, which come in slices.
+class ListLengths {
+ public:
+  explicit ListLengths(Values& out) : out_(out) {}
+
+  /// False when they differ: out.refusal says where.
+  template <typename Offset>
+  bool add(std::span<const Offset> offsets) {
+    for (const Offset each : offsets) {
+      const auto offset = static_cast<std::int64_t>(each);
+      if (seen_++ == 0) {
+        first_ = offset;
       } else {
-        if (length == -1) length = offset - before;
-        if (length < 0 || offset - before != length) {
-          out.refusal = cat("holds lists of unequal lengths: row ", row + i - 1, " of the record batch has ",
-                            offset - before, " elements, those before it ", length);
-          return;
+        if (length_ == -1) length_ = offset - before_;
+        if (length_ < 0 || offset - before_ != length_) {
+          out_.refusal = cat("holds lists of unequal lengths: row ", seen_ - 2, " of the record batch has ",
+                             offset - before_, " elements, those before it ", length_);
+          return false;
         }
       }
-      before = offset;
+      before_ = offset;
+    }
+    return true;
+  }
+  void finish(std::string_view name) const {
+    if (first_ < 0) throw data_error(cat("column ", in_quotes(name), " has a negative offset"));
+    out_.row_shape.front() = length_;
+    out_.first = first_;
+    for (std::size_t d = 1; d < out_.row_shape.size(); ++d) out_.first *= out_.row_shape[d];
+  }
+
+ private:
+  Values& out_;
+  std::int64_t first_ = 0, before_ = 0, length_ = -1, seen_ = 0;
+};
+
+/// Reads the offsets of a list column: the length of its lists and the first value go to `out`, or that they differ.
+template <typename Offset>
+void read_offsets(ByteSource& source, const Chunk& chunk, Codec codec, std::string_view name, Values& out) {
+  const auto wanted = checked_mul(chunk.rows + 1, sizeof(Offset));
+  const auto demand = [&](bool enough) {
+    if (!enough) throw data_error(cat("column ", in_quotes(name), " lacks offsets"));
+  };
+  ListLengths lengths(out);
+  std::vector<Offset> slice;
+  if (codec != Codec::none) {
+    // Offsets that ascend hardly repeat: what would unpack to more is only a claim.
+    constexpr std::int64_t kAlways = 64 << 20, kRatio = 1024;
+    demand(wanted && *wanted <= std::max(kAlways, checked_mul(chunk.offsets.bytes, kRatio).value_or(0)));
+    slice.resize(static_cast<std::size_t>(chunk.rows + 1));
+    unpack(codec_name(codec), read_bytes(source, chunk.offsets.offset, chunk.offsets.bytes),
+           std::as_writable_bytes(std::span(slice)));
+    if (!lengths.add(std::span<const Offset>(slice))) return;
+  } else {
+    demand(wanted && chunk.offsets.bytes >= *wanted);
+    constexpr std::int64_t kSlice = 1 << 16;
+    for (std::int64_t row = 0; row <= chunk.rows; row += kSlice) {
+      slice.resize(static_cast<std::size_t>(std::min(kSlice, chunk.rows + 1 - row)));
+      source.read(chunk.offsets.offset + row * static_cast<std::int64_t>(sizeof(Offset)),
+                  std::as_writable_bytes(std::span(slice)));
+      if (!lengths.add(std::span<const Offset>(slice))) return;
     }
   }
-  if (first < 0) throw data_error(cat("column ", in_quotes(name), " has a negative offset"));
-  out.row_shape.front() = length;
-  out.first = first;
-  for (std::size_t d = 1; d < out.row_shape.size(); ++d) out.first *= out.row_shape[d];
+  lengths.finish(name);
+  if (codec != Codec::none && out.first != 0) {
+    out.refusal = "holds compressed lists that do not begin with the first value of their buffer";
+  }
 }
 
 Values values_of(ByteSource& source, const Batch& batch, const ArrowField& field, const Chunk& chunk, bool fill) {
@@ -237,12 +296,10 @@ Values values_of(ByteSource& source, const Batch& batch, const ArrowField& field
     out.refusal = cat("holds ", chunk.nulls, " nulls in ", chunk.rows, " rows",
                       field.list_sizes.empty() ? " (--fill VALUE loads them)" : "");
   } else if (!out.row_shape.empty() && out.row_shape.front() == -1) {
-    if (batch.codec != Codec::none) {
-      out.refusal = "holds compressed lists with offsets: write fixed-size lists, or without compression";
-    } else if (field.large_offsets) {
-      read_offsets<std::int64_t>(source, chunk, field.name, out);
+    if (field.large_offsets) {
+      read_offsets<std::int64_t>(source, chunk, batch.codec, field.name, out);
     } else {
-      read_offsets<std::int32_t>(source, chunk, field.name, out);
+      read_offsets<std::int32_t>(source, chunk, batch.codec, field.name, out);
     }
   }
   return out;
@@ -342,10 +399,7 @@ class Columns {
     return {};
   }
 
-  static std::string codec_text(Codec codec, bool bits) {
-    const char* name = codec == Codec::none ? "none" : codec == Codec::zstd ? "zstd" : "lz4_frame";
-    return cat(name, bits ? " bits" : "");
-  }
+  static std::string codec_text(Codec codec, bool bits) { return cat(codec_name(codec), bits ? " bits" : ""); }
 
   /// --fill: the chunk added last becomes the range that holds its validity bits and its values; the encoding says
   /// where in it each lies, and what takes the place of nulls.
@@ -430,7 +484,6 @@ std::size_t unpack_lz4(std::span<const std::byte> stored, std::span<std::byte> o
   throw data_error("an LZ4 frame is cut short");
 }
 
-/// A buffer of a compressed batch: its length unpacked (-1: it is not packed), then a frame.
 void unpack(std::string_view codec, std::span<const std::byte> stored, std::span<std::byte> out) {
   std::int64_t claimed = 0;
   if (stored.size() < sizeof claimed) {

@@ -75,12 +75,22 @@ struct Stacked {
   std::string stem;
 };
 
+/// Names without what tells their formats apart, when several formats make one set: shard_0.npy, shard_1.h5.
+void strip_extensions(std::vector<std::string>& names) {
+  const std::string first = names.empty() ? "" : extension_of(names.front());
+  if (std::all_of(names.begin(), names.end(), [&](const std::string& name) { return extension_of(name) == first; })) {
+    return;
+  }
+  for (std::string& name : names) name.resize(name.size() - extension_of(name).size());
+}
+
 Stacked stack(const Candidates& all, const Members& members, const DiscoverOptions& options,
               std::vector<std::string>& notes) {
   Stacked out;
   for (std::size_t s = 0; s < all.segments.size(); ++s) {
     std::vector<std::string> names;
     for (const std::size_t i : members.of_segment[s]) names.push_back(all.paths[i]);
+    if (options.mixed_formats) strip_extensions(names);
     OrderRules rules;
     rules.explicit_list = all.segments[s].kind == Segment::Kind::list;
     rules.keep_order = options.keep_order;
@@ -210,6 +220,7 @@ Catalog assemble(const Candidates& all, const Probes& probes, const Stacked& sta
   for (const std::size_t i : stacked.files) {
     const Probe& probe = probes.files[i];
     const std::int32_t file = out.files.add(all.paths[i], probe.stamp);
+    if (probe.format != first.format) array.format = "mixed";
     try {
       array.tiling.add_plain(probe.rows, file, probe.offset_bytes, probe.byte_order, probe.order);
     } catch (const Error& error) {

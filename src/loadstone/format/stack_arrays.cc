@@ -122,6 +122,9 @@ ArrayEntry stack_one(std::span<StackPart> parts, std::span<const PartFiles> file
   first.shape = find(parts.front(), name)->shape;
   out.name = name;
   out.format = parts.front().format;
+  for (const StackPart& part : parts) {
+    if (part.format != parts.front().format) out.format = "mixed";
+  }
   out.dtype = first.dtype;
   if (!first.shape.empty()) out.tiling = Tiling(Shape(first.shape.span().subspan(1)));
   std::vector<Error> faults;
