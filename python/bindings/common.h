@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -37,6 +38,7 @@ struct MemoryView {
   bool released = false;
   bool interface = false;  ///< `obj` is asked again before an export: its memory may have moved
   bool verified = false;   ///< the driver confirmed the place
+  std::thread::id thread = std::this_thread::get_id();  ///< whose default stream an order on stream 2 means
 
   /// ValueError after release().
   const View& live() const;

@@ -4,6 +4,8 @@
 
 #include "loadstone/array/strided_copy.h"
 #include "loadstone/base/cat.h"
+#include "loadstone/base/cuda_context.h"
+#include "loadstone/base/cuda_driver.h"
 #include "loadstone/base/error.h"
 #include "loadstone/handover/cuda_array_interface.h"
 #include "memory_view.h"
@@ -47,7 +49,6 @@ bool f_contiguous(const View& view) {
 /// Why the view cannot be exported under `flags`, or nullptr.
 const char* refusal(const View& view, int flags) {
   if (!view.place().host_accessible()) return "memory of a device has no host buffer";
-  if (view.order().kind != Order::Kind::ready) return "the bytes are pending on a stream: wait for view.order first";
   if (*buffer_format(view.dtype()) == '\0') {
     return "the buffer protocol has no format for this dtype: use numpy.asarray(view), or view.bytes()";
   }
@@ -93,6 +94,19 @@ View copy_of(const View& view) {
   return out;
 }
 
+/// The bytes that a view of a GPU reaches, in host memory, in the same layout.
+View host_copy_of(const View& view) {
+  const bool whole = view.dtype().whole_bytes();
+  const std::int64_t itemsize = whole ? view.dtype().itemsize() : 1;
+  const std::int64_t low = whole ? view.layout().min_offset() * itemsize : 0;
+  const std::int64_t bytes =
+      whole && view.data() != nullptr ? (view.layout().max_offset() + 1) * itemsize - low : view.nbytes();
+  const nb::gil_scoped_release released;
+  auto memory = Memory::allocate_host(bytes);
+  if (bytes > 0) cuda::copy_to_host(memory->base(), view.data() + low, bytes, view.place().ordinal);
+  return View(std::move(memory), -low, view.layout(), view.dtype());
+}
+
 /// The producer may have moved its memory since (resize, spill): then no address of it is handed on.
 void check_not_moved(const MemoryView& start) {
   const MemoryView* root = &start;
@@ -121,23 +135,17 @@ std::int64_t consumer_stream(PlaceKind kind, nb::handle stream) {
   return value;
 }
 
-/// Nothing can be made to wait without a driver: what is pending goes only to the stream that it is pending on.
-void check_order(const View& view, Place place, nb::handle stream) {
-  const bool on_device =
-      place.kind == PlaceKind::cuda || place.kind == PlaceKind::rocm || place.kind == PlaceKind::managed;
-  if (!on_device && !stream.is_none()) {
-    throw usage_error(cat("__dlpack__ of host memory takes stream=None, found ", nb::repr(stream).c_str()));
+/// The stream of a consumer of memory on `place`; absent where the host is to read it.
+std::optional<std::int64_t> consumer_of(Place place, nb::handle stream) {
+  if (place.kind == PlaceKind::cuda || place.kind == PlaceKind::rocm || place.kind == PlaceKind::managed) {
+    return consumer_stream(place.kind, stream);
   }
-  const std::int64_t consumer = on_device ? consumer_stream(place.kind, stream) : 0;
-  const Order order = view.order();
-  if (order.kind == Order::Kind::ready || (on_device && consumer == -1)) return;
-  if (on_device && order.kind == Order::Kind::stream && order.handle == static_cast<std::uintptr_t>(consumer)) return;
-  raise(PyExc_BufferError, cat("the bytes are pending on ", order.kind == Order::Kind::stream ? "stream " : "event ",
-                               order.handle, ", and without a CUDA driver the consumer cannot be made to wait for it"));
+  if (stream.is_none()) return std::nullopt;
+  throw usage_error(cat("__dlpack__ of host memory takes stream=None, found ", nb::repr(stream).c_str()));
 }
 
 /// The device to say, when the consumer asks for one.
-Place asked_place(const View& view, nb::handle dl_device) {
+Place asked_place(const View& view, nb::handle dl_device, nb::handle copy) {
   const Place own = dlpack::export_place(view.place());
   if (dl_device.is_none()) return own;
   const nb::tuple asked(nb::borrow(dl_device));
@@ -145,6 +153,15 @@ Place asked_place(const View& view, nb::handle dl_device) {
   const Place wanted{static_cast<PlaceKind>(nb::cast<std::int32_t>(nb::int_(asked[0]))),
                      nb::cast<std::int32_t>(nb::int_(asked[1]))};
   if (wanted == own || (wanted == Place{} && view.place().host_accessible())) return wanted;
+  if (wanted == Place{} && view.place().kind == PlaceKind::cuda) {
+    if (!copy.is_none() && !nb::cast<bool>(copy)) {
+      const std::string text = cat("memory on ", to_string(own), " cannot be given to the host without a copy");
+      const nb::object error = helper("_errors", "CopyRequiredError")(nb::str(text.c_str()));
+      PyErr_SetObject(error.type().ptr(), error.ptr());
+      throw nb::python_error();
+    }
+    if (cuda::driver() != nullptr) return wanted;
+  }
   raise(PyExc_BufferError,
         cat("memory on ", to_string(own), " cannot be exported to DLPack device ", nb::repr(dl_device).c_str()));
 }
@@ -152,22 +169,28 @@ Place asked_place(const View& view, nb::handle dl_device) {
 nb::object to_dlpack(nb::handle_t<MemoryView> handle, nb::object stream, nb::object max_version, nb::object dl_device,
                      nb::object copy) {
   const MemoryView& self = memory_view_of(handle);
-  const View& source = self.live();
-  const Place place = asked_place(source, dl_device);
-  check_order(source, place, stream);
+  const View source = self.live();  // a wait lets other threads run, which may release it
+  const Place place = asked_place(source, dl_device, copy);
+  const std::optional<std::int64_t> consumer = consumer_of(place, stream);
   if (source.place().kind == PlaceKind::cuda && source.place().ordinal < 0) {
     raise(PyExc_BufferError, "the device of this memory is not known without a CUDA driver");
   }
   check_not_moved(self);
   if (const std::string why = dlpack::unsupported(source.dtype()); !why.empty()) raise(PyExc_BufferError, why);
-  const bool copied = !copy.is_none() && nb::cast<bool>(copy);
-  if (copied && !source.place().host_accessible()) {
-    raise(PyExc_BufferError, cat("memory on ", to_string(place), " is not copied without a CUDA driver"));
+  const bool to_host = place == Place{} && source.place().kind == PlaceKind::cuda;
+  const bool copied = to_host || (!copy.is_none() && nb::cast<bool>(copy));
+  if (copied && !to_host && !source.place().host_accessible()) {
+    raise(PyExc_BufferError, cat("memory on ", to_string(place), " is not copied on its device"));
   }
   for (const std::int64_t stride : source.layout().strides()) {
     if (stride < 0 && !copied) raise(PyExc_BufferError, "a view with negative strides is not exported to DLPack");
   }
-  const View view = copied ? copy_of(source) : shared_view(self);
+  if (copied || !consumer) {
+    wait_for_bytes(self);
+  } else {
+    let_stream_wait(self, *consumer);
+  }
+  const View view = to_host ? host_copy_of(source) : copied ? copy_of(source) : shared_view(self);
   std::int64_t major = 0;
   std::int64_t minor = 0;
   if (!max_version.is_none()) {
@@ -205,28 +228,33 @@ nb::dict interface_dict(const cai::Interface& interface) {
 }
 
 nb::dict cuda_array_interface(const MemoryView& self) {
-  const View& view = self.live();
+  const View view = self.live();
   if (view.place().kind == PlaceKind::host) throw nb::attribute_error("__cuda_array_interface__: this is host memory");
   check_not_moved(self);
-  if (view.order().kind == Order::Kind::event) {
-    raise(PyExc_BufferError, "the bytes are pending on an event, which needs a CUDA driver to wait for");
-  }
+  check_order_thread(self);
+  // An interface can name a stream, not an event.
+  const bool by_event = view.order().kind == Order::Kind::event;
+  if (by_event) wait_for_bytes(self);
   try {
-    return interface_dict(cai::export_view(view));
+    return interface_dict(cai::export_view(by_event ? with_order(view, Order{}) : view));
   } catch (const Error& error) {
     throw nb::attribute_error(error.what());
   }
 }
 
 nb::dict array_interface(const MemoryView& self) {
-  const View& view = self.live();
+  const View view = self.live();
   if (!view.place().host_accessible()) throw nb::attribute_error("__array_interface__: this is memory of a device");
-  if (view.order().kind != Order::Kind::ready || view.dtype() == dtypes::kBFloat16) {
+  if (view.dtype() == dtypes::kBFloat16) {
     throw nb::attribute_error("__array_interface__: there is none for this view, see __array__");
   }
   cai::Interface interface;
   interface.typestr = cai::typestr(view.dtype());
   if (interface.typestr.empty()) throw nb::attribute_error("__array_interface__: there is none for this dtype");
+  if (view.order().kind != Order::Kind::ready && cuda::driver() == nullptr) {
+    throw nb::attribute_error("__array_interface__: the bytes are pending, and nothing can wait without a CUDA driver");
+  }
+  wait_for_bytes(self);
   interface.address = reinterpret_cast<std::uintptr_t>(view.data());
   interface.readonly = view.readonly();
   interface.shape = view.shape();
@@ -245,6 +273,19 @@ int get_buffer(PyObject* self, Py_buffer* out, int flags) {
   const View& view = nb::inst_ptr<MemoryView>(self)->view;
   if (const char* reason = refusal(view, flags)) {
     PyErr_SetString(PyExc_BufferError, reason);
+    return -1;
+  }
+  try {
+    wait_for_bytes(*nb::inst_ptr<MemoryView>(self));
+  } catch (nb::python_error& error) {
+    error.restore();
+    return -1;
+  } catch (const Error& error) {
+    PyErr_SetString(PyExc_BufferError, error.what());
+    return -1;
+  }
+  if (nb::inst_ptr<MemoryView>(self)->released) {
+    PyErr_SetString(PyExc_ValueError, "the MemoryView was released while its bytes were waited for");
     return -1;
   }
   static std::byte nothing{};  // consumers take a null address for "no buffer"

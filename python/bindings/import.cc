@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 
 #include "loadstone/base/cat.h"
+#include "loadstone/base/cuda_context.h"
 #include "loadstone/base/error.h"
 #include "loadstone/handover/cuda_array_interface.h"
 #include "memory_view.h"
@@ -89,13 +90,21 @@ std::optional<Order> order_after(nb::handle after) {
   return order_of_stream(cuda_stream(after));
 }
 
-void refuse_wait(const Order& order, const ImportOptions& options) {
-  if (options.stream.is_none() || order.kind == Order::Kind::ready) return;
+/// stream=: the caller's stream runs after the source, and with it whatever waits for that stream.
+void wait_for_source(MemoryView& imported, const ImportOptions& options) {
+  if (options.stream.is_none() || imported.view.order().kind == Order::Kind::ready) return;
+  if (imported.view.place().kind == PlaceKind::rocm) return;  // the producer was given the stream
   const std::int64_t wanted = cuda_stream(options.stream);
-  if (wanted == -1 || order == order_of_stream(wanted)) return;
-  raise(PyExc_BufferError, cat("stream ", wanted,
-                               " cannot be made to wait for the source without a CUDA driver; "
-                               "leave stream= out and wait by view.order"));
+  if (wanted == -1) return;
+  let_stream_wait(imported, wanted);
+  imported.view = with_order(imported.view, order_of_stream(wanted));
+}
+
+/// A producer's GPU is current while it exports: PyTorch refuses otherwise.
+void make_current(std::optional<cuda::Scope>& scope, Place place) {
+  if (place.kind != PlaceKind::cuda && place.kind != PlaceKind::managed) return;
+  if (cuda::driver() == nullptr || place.ordinal < 0 || place.ordinal >= cuda::device_count()) return;
+  scope.emplace(place.ordinal);
 }
 
 // --- DLPack
@@ -106,7 +115,10 @@ View take_capsule(nb::handle capsule, Order order, const ImportOptions& options)
     // Renamed before anything can call the deleter, which then runs once whatever happens.
     if (PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned") != 0) throw nb::python_error();
     const std::string why = dlpack::unsupported(tensor->version);
-    const std::string type = why.empty() ? dlpack::unsupported(tensor->tensor.dtype) : why;
+    std::string type = why.empty() ? dlpack::unsupported(tensor->tensor.dtype) : why;
+    if (type.empty() && (tensor->flags & dlpack::kPadded) != 0 && !tensor->tensor.dtype.whole_bytes()) {
+      type = cat("elements of ", to_string(tensor->tensor.dtype), " that are padded to bytes cannot be used in place");
+    }
     if (!type.empty()) {
       if (tensor->deleter != nullptr) tensor->deleter(tensor);
       raise(PyExc_BufferError, type);
@@ -168,6 +180,8 @@ std::optional<MemoryView> from_dlpack(nb::handle obj, const ImportOptions& optio
                 nb::cast<std::int32_t>(nb::int_(device[1]))};
     auto [stream, pending] = dlpack_stream(declared.kind, options);
     order = pending;
+    std::optional<cuda::Scope> current;
+    make_current(current, declared);
     try {
       capsule = export_of(nb::arg("stream") = stream, nb::arg("max_version") = nb::make_tuple(1, 3));
     } catch (nb::python_error& error) {
@@ -182,13 +196,13 @@ std::optional<MemoryView> from_dlpack(nb::handle obj, const ImportOptions& optio
   MemoryView out{take_capsule(capsule, order, options)};
   const Place tensor = out.view.place();
   check_claims(declared, tensor);
-  if (!options.verify) return out;
   // Two that say host say nothing of a device. Where one says pinned (PyTorch), the driver decides.
-  if (declared.kind != tensor.kind) {
+  if (options.verify && declared.kind != tensor.kind) {
     settle_place(out, Place{}, true);
-  } else if (tensor.kind != PlaceKind::host) {
+  } else if (options.verify && tensor.kind != PlaceKind::host) {
     settle_place(out, tensor);
   }
+  wait_for_source(out, options);
   return out;
 }
 
@@ -238,9 +252,22 @@ cai::Interface parse_interface(nb::handle mapping) {
   return out;
 }
 
+/// Strides count elements from here on, so that a step inside an element cannot be said.
+void refuse_cut_elements(const cai::Interface& interface, std::optional<DType> stated) {
+  if (!interface.strides || interface.strides->size() != interface.shape.size()) return;
+  const std::int64_t itemsize = cai::element_type(interface.typestr, stated).itemsize();
+  for (int d = 0; d < interface.shape.size(); ++d) {
+    if (interface.shape[d] > 1 && (*interface.strides)[d] % itemsize != 0) {
+      raise(PyExc_BufferError, cat("strides ", to_string(*interface.strides), " are no multiples of the item size ",
+                                   itemsize, ": the elements cannot be used in place"));
+    }
+  }
+}
+
 View from_interface(nb::handle mapping, Place place, const ImportOptions& options) {
   const cai::Interface interface = parse_interface(mapping);
   if (options.writable && interface.readonly) raise(PyExc_BufferError, "writable=True, but the source is read-only");
+  refuse_cut_elements(interface, options.dtype);
   const std::optional<Order> after = order_after(options.after);
   return checked_import([&] { return cai::import_view(interface, place, options.dtype, after); });
 }
@@ -292,6 +319,7 @@ std::optional<MemoryView> from_buffer(nb::handle obj, const ImportOptions& optio
   if (ndim > 0 && buffer.strides != nullptr)
     interface.strides = Dims(std::span<const std::int64_t>(buffer.strides, ndim));
   interface.address = reinterpret_cast<std::uintptr_t>(buffer.buf);
+  refuse_cut_elements(interface, options.dtype);
   MemoryView out{checked_import([&] { return cai::import_view(interface, Place{}, options.dtype); })};
   out.keep = pinned;
   return out;
@@ -332,8 +360,8 @@ MemoryView import_by_protocol(nb::handle obj, const ImportOptions& options) {
   if (const nb::object mapping = offered(obj, "__cuda_array_interface__", declined, PyExc_KeyError);
       mapping.is_valid()) {
     MemoryView out{from_interface(mapping, kUnclaimedCuda, options)};
-    refuse_wait(out.view.order(), options);
     if (options.verify) settle_place(out, kUnclaimedCuda);
+    wait_for_source(out, options);
     out.keep = nb::borrow(obj);
     out.interface = true;
     return out;
@@ -375,6 +403,8 @@ MemoryView import_object(nb::handle obj, const ImportOptions& options) {
     out.view = own.live();
     out.keep = own.keep;
     out.verified = own.verified;
+    out.thread = own.thread;
+    wait_for_source(out, options);
   } else {
     out = import_by_protocol(obj, options);
   }

@@ -40,6 +40,7 @@ MemoryView child_of(nb::handle parent, View view) {
   out.obj = nb::borrow(parent);
   out.keep = memory_view_of(parent).keep;
   out.verified = memory_view_of(parent).verified && out.view.data() != nullptr;
+  out.thread = memory_view_of(parent).thread;
   return out;
 }
 
@@ -167,7 +168,7 @@ void bind_array(nb::module_& m) {
          nb::arg("verify") = true,
          nb::sig("def __init__(self, obj: object, *, stream: typing.Any = None, after: typing.Any = None, writable: "
                  "bool | None = None, dtype: typing.Any = None, verify: bool = True) -> None"),
-         "`stream`: the caller's CUDA stream, passed to the producer's __dlpack__. `after`: a stream or ('event', "
+         "`stream`: the caller's CUDA stream, which then runs after the source's work. `after`: a stream or ('event', "
          "handle) that the bytes wait for when the source names none. `writable=True`: take unversioned DLPack tensors "
          "as writable. `dtype`: the type of bytes whose type string cannot say it (V2, V1). `verify`: the CUDA driver "
          "is asked where the bytes lie that a source says are a device's; PlaceMismatchError when it disagrees.")

@@ -7,7 +7,8 @@
 #include "loadstone/handover/dlpack.h"
 
 /// What the files behind loadstone.MemoryView share: memory_view.cc (the class), import.cc (its constructor),
-/// verify_place.cc (the driver's word) and export.cc (DLPack, the array interfaces, the buffer protocol).
+/// verify_place.cc (the driver's word), wait_order.cc and export.cc (DLPack, the array interfaces, the buffer
+/// protocol).
 namespace loadstone::python {
 
 inline constexpr const char* kLegacyName = "dltensor";
@@ -30,6 +31,13 @@ MemoryView view_array(nb::object array);
 /// Compares the place of a fresh import with the driver's: sets `verified`, takes the driver's place where the claim
 /// leaves it open (`take_drivers`: always). PlaceMismatchError when they disagree.
 void settle_place(MemoryView& imported, Place claim, bool take_drivers = false);
+/// Lets a consumer's stream (-1: it vouches) wait for what the view is pending on. BufferError without a driver.
+void let_stream_wait(const MemoryView& self, std::int64_t stream);
+/// Returns when the bytes are there; lets other threads run meanwhile. BufferError without a driver.
+void wait_for_bytes(const MemoryView& self);
+/// BufferError when the bytes are pending on stream 2 of another thread.
+void check_order_thread(const MemoryView& self);
+View with_order(const View& view, Order order);
 void bind_place_report(nb::module_& m);
 void bind_verify_place(nb::class_<MemoryView>& cls);
 void bind_memory_view_exports(nb::class_<MemoryView>& cls);

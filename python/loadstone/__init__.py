@@ -35,6 +35,7 @@ from loadstone._core import (
 from loadstone._core import version as _version
 from loadstone._errors import (
     AccessError,
+    CopyRequiredError,
     DataError,
     InternalError,
     MissingFileError,
@@ -55,6 +56,7 @@ __all__ = [
     "ArrayInfo",
     "Catalog",
     "Converted",
+    "CopyRequiredError",
     "DataError",
     "Drawing",
     "InternalError",

@@ -80,6 +80,10 @@ class PlaceMismatchError(BufferError):
         self.report = report
 
 
+class CopyRequiredError(BufferError, ValueError):
+    """copy=False where only a copy would do. The array API standard has it as either of the two."""
+
+
 _BY_ERRNO: dict[int, type[ResourceError]] = {
     _errno.ENOENT: MissingFileError,
     _errno.EACCES: AccessError,

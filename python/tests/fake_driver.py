@@ -46,6 +46,12 @@ class Driver:
         self.call(name, ctypes.byref(value), *arguments)
         return int(value.value)
 
+    def count(self, name: str) -> int:
+        """How often a function was called, by whomever."""
+        counted = self.library.loadstone_fake_cuda_count
+        counted.restype = ctypes.c_int64
+        return int(counted(name.encode()))
+
     def current(self, ordinal: int) -> None:
         self.call("cuCtxPushCurrent", P(self.contexts[ordinal]))
 

@@ -103,6 +103,7 @@ class TestOut:
         with pytest.raises(kind, match=words):
             ls.load(ds, out=out)
 
+    # covers: memory_view T23
     def test_read_only_is_never_written(self, ds: ls.Catalog) -> None:
         out = np.zeros((10, 6), np.int32)
         out.flags.writeable = False

@@ -7,6 +7,7 @@ import sys
 import fake_driver
 import pytest
 
+OPTIONS = {"on_fake_driver_order": "devices=2,delay_us=2000"}
 FILES = sorted(pathlib.Path(__file__).parent.glob("on_fake_driver_*.py"))
 
 
@@ -15,7 +16,7 @@ FILES = sorted(pathlib.Path(__file__).parent.glob("on_fake_driver_*.py"))
 def test_on_the_stand_in_driver(file: pathlib.Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
-        env=fake_driver.environment("devices=2"),
+        env=fake_driver.environment(OPTIONS.get(file.stem, "devices=2")),
         capture_output=True,
         text=True,
         timeout=300,

@@ -375,3 +375,44 @@ def test_trap_40_a_source_that_moved() -> None:
         source.move(address, size)
         with pytest.raises(BufferError, match="moved"):
             _ = part.cai
+
+
+# covers: memory_view T28
+def test_trap_28_strides_count_elements_here_and_bytes_there() -> None:
+    class Source:
+        def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+            self.__cuda_array_interface__ = {
+                "data": (0x1000, False), "shape": shape, "strides": strides, "typestr": "<f4", "version": 3,
+            }  # fmt: skip
+
+    array = np.zeros((4, 6), "f4")[::2, ::3]
+    view = ls.MemoryView(array)
+    capsule, tensor = exported(view)
+    assert (I64 * 2).from_address(tensor.tensor.strides)[:] == [12, 3] and view.strides == (48, 12)
+    assert view.__array_interface__["strides"] == (48, 12) == ls.MemoryView(Source((2, 2), (48, 12))).cai["strides"]
+    del capsule
+    with pytest.raises(BufferError, match="item size 4"):
+        ls.MemoryView(Source((2, 3), (24, 6)))
+    assert ls.MemoryView(Source((1, 3), (7, 4))).contiguous
+    record = np.zeros(3, np.dtype([("a", "u1"), ("b", "<f4")]))["b"]
+    with pytest.raises(BufferError):
+        ls.MemoryView(record)
+
+
+# covers: memory_view T35
+def test_trap_35_packed_elements() -> None:
+    packed = np.array([0x21, 0x03], "u1")
+
+    def nibbles(**fields: Any) -> Producer:
+        return Producer(packed, **({"code": 1, "bits": 4, "shape": (3,), "null_strides": True} | fields))
+
+    view = ls.MemoryView(nibbles())
+    assert view.nbytes == 2 and view.bytes().shape == (2,) and bytes(view.bytes()) == packed.tobytes()
+    capsule, tensor = exported(view)
+    assert (tensor.tensor.code, tensor.tensor.bits) == (1, 4) and tensor.flags == 0
+    del capsule
+    for fields in ({"flags": 4}, {"code": 15, "bits": 8}, {"code": 17, "bits": 8}):
+        source = nibbles(**fields)
+        with pytest.raises(BufferError):
+            ls.MemoryView(source)
+        assert source.deleted == 1

@@ -912,6 +912,11 @@ void add_kernel(const std::string& name, std::vector<std::size_t> argument_bytes
 
 // ---- as libcuda.so.1 ----
 
+/// For tests in Python: how often a function was called.
+extern "C" __attribute__((visibility("default"))) std::int64_t loadstone_fake_cuda_count(const char* name) {
+  return fake_cuda::count(name);
+}
+
 extern "C" __attribute__((visibility("default"))) int cuGetProcAddress_v2(const char* symbol, void** function, int,
                                                                           std::uint64_t, int*) {
   const Driver* const table = fake_cuda::table();

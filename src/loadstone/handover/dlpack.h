@@ -34,6 +34,7 @@ struct ManagedTensor {
 
 inline constexpr std::uint64_t kReadOnly = 1;  ///< DLPACK_FLAG_BITMASK_READ_ONLY
 inline constexpr std::uint64_t kIsCopied = 2;  ///< DLPACK_FLAG_BITMASK_IS_COPIED
+inline constexpr std::uint64_t kPadded = 4;    ///< DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED
 
 /// Layout-equal to DLManagedTensorVersioned ("dltensor_versioned").
 struct ManagedTensorVersioned {
