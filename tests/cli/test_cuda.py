@@ -30,7 +30,7 @@ def whole(data: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 # covers: loading R7, R14
-@pytest.mark.parametrize("options", [{}, {"delay_us": 200}, {"refuse_module": 1}, {"pools": 0}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"delay_us": 200}, {"refuse_module": 1}, {"pools": 0}, {"pinned_limit": 0}], ids=str)
 @pytest.mark.parametrize("where", [COLUMNS, ROWS], ids=["columns", "rows"])
 def test_loads_and_verifies(
     data: Path, whole: bytes, tmp_path: Path, where: tuple[str, ...], options: dict[str, Any]
@@ -39,6 +39,14 @@ def test_loads_and_verifies(
     body = good("load", data, *where, "--verify", "--dump", path, "--json", env=fake(devices=2, **options)).json
     assert body["ok"] is True
     assert path.read_bytes() == whole
+
+
+def test_gpus_are_found_by_uuid(data: Path) -> None:
+    devices = f"cuda:GPU-{UUID}01,cuda:GPU-{UUID}00"
+    text = good("load", data, "--mesh", "x=2", "--devices", devices, "--spec", "x,-", env=fake(devices=2)).out.decode()
+    assert re.search(r"cuda:1 +\[0:500", text) and re.search(r"cuda:0 +\[500:1000", text)
+    error = failing(4, "load", data, "--mesh", "x=1", "--devices", "cuda:GPU-77", "--spec", "-", "--json", env=fake()).error
+    assert "'cuda:GPU-77' is not on this machine: cuda:0 is GPU-" in error["message"]
 
 
 # covers: loading E1, E2, E11

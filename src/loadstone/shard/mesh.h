@@ -27,8 +27,8 @@ std::string place_name(const Device& device);
 /// "device 3 (cpu:3, process 0)": for messages.
 std::string to_string(const Device& device);
 
-/// Reads `--devices`: "0,1,2,3", "cpu:0,cpu:1", "cuda:0.0,cuda:0.1". Bare integers are cpu. Ids are the integers (or
-/// the ordinals of equal kinds; mixed lists count up). Error{usage} naming the entry.
+/// Reads `--devices`: "0,1", "cpu:0,cpu:1", "cuda:0.0,cuda:0.1", "cuda:GPU-<uuid>" (its first digits will do). Bare
+/// integers are cpu. Ids are the numbers; mixed lists count up. Error{usage} naming the entry; Error{system} for UUIDs.
 std::vector<Device> parse_devices(std::string_view text);
 
 /// An n-dimensional array of devices, one name per axis. Device order is the row-major order of the array: it decides

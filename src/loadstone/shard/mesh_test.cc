@@ -1,6 +1,9 @@
 #include "loadstone/shard/mesh.h"
 
+#include "loadstone/base/cat.h"
+#include "loadstone/base/error.h"
 #include "loadstone/shard/test_helpers.h"
+#include "tests/fakes/cuda_driver.h"
 
 namespace loadstone {
 namespace {
@@ -177,7 +180,54 @@ TEST(ParseDevices, ErrorsNameTheEntry) {
   refuses("0,1,0", {"twice", "'cpu:0'"});
   refuses("0,cpu:0", {"twice", "'cpu:0'"});
   refuses("cuda:0.1,cuda:0.1", {"twice", "'cuda:0.1'"});
-  for (const char* uuid : {"cuda:GPU-9b0e1c3c", "cuda:MIG-9b0e1c3c"}) refuses(uuid, {uuid, "uuid", "CUDA executor"});
+}
+
+class ParseUuids : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_cuda::reset({.devices = 2});
+    cuda::use_driver_for_tests(fake_cuda::table());
+  }
+  void TearDown() override { cuda::use_driver_for_tests(nullptr); }
+
+  static void refuses(const std::string& text, ErrorKind kind, const std::string& words) {
+    SCOPED_TRACE(text);
+    try {
+      parse_devices(text);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind);
+      EXPECT_NE(error.message().find(cat("device '", text, "'")), std::string::npos) << error.message();
+      EXPECT_NE(error.message().find(words), std::string::npos) << error.message();
+    }
+  }
+};
+
+// The fake's GPUs differ in the last byte of their UUIDs.
+TEST_F(ParseUuids, FindsTheGpuWhateverTheSpelling) {
+  const Device second{1, 0, {PlaceKind::cuda, 1}, -1};
+  for (const char* text :
+       {"cuda:GPU-10111213-1415-1617-1819-1a1b1c1d1e01", "cuda:GPU-10111213-1415-1617-1819-1A1B1C1D1E01",
+        "cuda:MIG-10111213-1415-1617-1819-1a1b1c1d1e01"}) {
+    EXPECT_EQ(parse_devices(text), std::vector<Device>{second}) << text;
+  }
+  const std::vector<Device> parts = parse_devices("cuda:GPU-10111213-1415-1617-1819-1a1b1c1d1e01.3");
+  EXPECT_EQ(place_name(parts[0]), "cuda:1.3");
+}
+
+TEST_F(ParseUuids, TheFirstDigitsSufficeWhereTheyAreOneGpus) {
+  refuses("cuda:GPU-1011", ErrorKind::system, "may be any of several");
+  fake_cuda::reset({.devices = 1});
+  cuda::use_driver_for_tests(fake_cuda::table());
+  EXPECT_EQ(place_name(parse_devices("cuda:GPU-1011")[0]), "cuda:0");
+}
+
+TEST_F(ParseUuids, ErrorsNameWhatIsThere) {
+  refuses("cuda:GPU-9b0e1c3c", ErrorKind::system, "cuda:1 is GPU-10111213-1415-1617-1819-1a1b1c1d1e01");
+  refuses("cuda:GPU-10111213-1415-1617-1819-1a1b1c1d1e0100", ErrorKind::system, "is not on this machine");
+  refuses("cuda:GPU-", ErrorKind::usage, "has nothing after GPU-");
+  test::expect_usage_error([] { parse_devices("cuda:0,cuda:GPU-10111213-1415-1617-1819-1a1b1c1d1e00"); },
+                           {"twice", "'cuda:0'"});
 }
 
 }  // namespace

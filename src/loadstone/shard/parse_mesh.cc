@@ -4,6 +4,7 @@
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/checked.h"
+#include "loadstone/base/cuda_context.h"
 #include "loadstone/base/error.h"
 #include "loadstone/base/text.h"
 #include "loadstone/shard/mesh.h"
@@ -25,7 +26,30 @@ bool parse_ordinal(std::string_view text, std::int32_t& out) {
 }
 
 [[noreturn]] void bad_device(std::string_view entry, std::string_view why) {
-  throw usage_error(cat("device '", printable(entry), "' ", why, ": expected 3, cpu:3, cuda:0 or cuda:0.3"));
+  throw usage_error(
+      cat("device '", printable(entry), "' ", why, ": expected 3, cpu:3, cuda:0, cuda:0.3 or cuda:GPU-<uuid>"));
+}
+
+/// The GPU with a UUID as nvidia-smi prints it, or the only one whose UUID begins so.
+std::int32_t ordinal_of_uuid(std::string_view entry, std::string_view uuid) {
+  const auto fail = [&](std::string_view why) {
+    throw Error(ErrorKind::system, cat("device '", printable(entry), "' ", why));
+  };
+  // What stands before the digits is the caller's: the driver gives the digits alone, of a GPU or of its MIG slice.
+  std::string digits(uuid.substr(4));
+  if (digits.empty()) bad_device(entry, cat("has nothing after ", uuid));
+  if (const std::string problem = cuda::driver_problem(); !problem.empty()) fail(cat("cannot be found: ", problem));
+  for (char& c : digits) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::vector<std::string> known;
+  std::vector<std::int32_t> found;
+  for (std::int32_t i = 0; i < cuda::device_count(); ++i) {
+    const std::string& theirs = cuda::device_info(i).uuid;
+    known.push_back(cat("cuda:", i, " is ", theirs));
+    if (theirs.compare(4, digits.size(), digits) == 0) found.push_back(i);
+  }
+  if (found.empty()) fail(cat("is not on this machine: ", join_first(known, 8)));
+  if (found.size() > 1) fail(cat("may be any of several: ", join_first(known, 8)));
+  return found[0];
 }
 
 Device parse_device(std::string_view entry) {
@@ -40,14 +64,13 @@ Device parse_device(std::string_view entry) {
   std::string_view number = entry.substr(colon + 1);
   if (kind == "cuda") {
     device.place.kind = PlaceKind::cuda;
-    if (number.starts_with("GPU-") || number.starts_with("MIG-")) {
-      throw usage_error(cat("device '", printable(entry),
-                            "' is given by uuid: uuids are resolved by the CUDA executor, which is not in this build; "
-                            "give its number, as in cuda:0"));
-    }
     if (const std::size_t dot = number.find('.'); dot != std::string_view::npos) {
       if (!parse_ordinal(number.substr(dot + 1), device.part)) bad_device(entry, "has no number after the point");
       number = number.substr(0, dot);
+    }
+    if (number.starts_with("GPU-") || number.starts_with("MIG-")) {
+      device.place.ordinal = ordinal_of_uuid(entry, number);
+      return device;
     }
   } else if (kind != "cpu") {
     const std::string near = nearest(kind, {"cpu", "cuda"});
