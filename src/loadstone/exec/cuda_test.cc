@@ -313,6 +313,15 @@ TEST_F(CudaExecutor, SlotsAreLockedOnceAndKept) {
   EXPECT_EQ(fake_cuda::alive().pinned, 0);
 }
 
+// covers: loading E11
+TEST_F(CudaExecutor, SlotsStayIdleWhenTheGpuDoesNotAnswer) {
+  { const PinnedSlots::Lease lease = PinnedSlots::shared().take(0, 2, 4096); }
+  fake_cuda::fail("cuCtxPushCurrent", 1);
+  EXPECT_THROW(PinnedSlots::shared().take(0, 2, 4096), Error);
+  EXPECT_EQ(PinnedSlots::shared().release_idle(), 2 * 4096);
+  EXPECT_EQ(fake_cuda::alive().pinned, 0);
+}
+
 // covers: memory_view B13
 TEST_F(CudaExecutor, TheCallersContextStaysCurrent) {
   start({.devices = 2});

@@ -50,6 +50,7 @@ PinnedSlots::Lease PinnedSlots::take(int ordinal, int count, std::int64_t bytes)
     state.generation = cuda::driver_generation();
   }
   state.ordinal = ordinal;
+  const cuda::Scope scope(ordinal);  // may throw, so before slots leave the idle ones
   std::vector<PinnedSlot> taken;
   for (auto slot = state.idle.begin(); slot != state.idle.end() && std::ssize(taken) < count;) {
     if (slot->bytes < bytes) {
@@ -59,7 +60,6 @@ PinnedSlots::Lease PinnedSlots::take(int ordinal, int count, std::int64_t bytes)
     taken.push_back(*slot);
     slot = state.idle.erase(slot);
   }
-  const cuda::Scope scope(ordinal);
   while (std::ssize(taken) < count) {
     void* data = nullptr;
     if (cuda::driver()->mem_host_alloc(&data, static_cast<std::size_t>(bytes), cuda::kHostAllocPortable) !=

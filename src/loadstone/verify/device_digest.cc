@@ -21,19 +21,22 @@ struct Station {
   unsigned long long* sums = nullptr;  // page-locked: the kernels write there over the link
   std::size_t room = 0;
 
-  void make_room(int ordinal, std::size_t count) {
+  /// False where the system locks no more memory.
+  bool make_room(int ordinal, std::size_t count) {
     if (!stream) stream = std::make_unique<cuda::OwnedStream>(ordinal);
-    if (count <= room) return;
+    if (count <= room) return true;
     const cuda::Driver& driver = *cuda::driver();
     if (sums != nullptr) driver.mem_free_host(sums);
     sums = nullptr;
     room = 0;
     void* memory = nullptr;
     const std::size_t wanted = std::max<std::size_t>(count, 1 << 16);
-    cuda::check(driver.mem_host_alloc(&memory, wanted * sizeof(*sums), cuda::kHostAllocPortable),
-                cat("lock host memory for the digests of cuda:", ordinal));
+    if (driver.mem_host_alloc(&memory, wanted * sizeof(*sums), cuda::kHostAllocPortable) != cuda::kSuccess) {
+      return false;
+    }
     sums = static_cast<unsigned long long*>(memory);
     room = wanted;
+    return true;
   }
 };
 
@@ -74,7 +77,7 @@ class Batch {
   void launch() {
     if (launched_.empty()) return;
     const cuda::Scope scope(ordinal_);
-    station_.make_room(ordinal_, sums_);
+    if (!station_.make_room(ordinal_, sums_)) return launched_.clear();  // the host digests these
     for (Launched& one : launched_) {
       unsigned long long* out = station_.sums + one.first_sum;
       void* arguments[] = {&one.launch.job, &out};

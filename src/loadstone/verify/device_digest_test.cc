@@ -112,6 +112,18 @@ TEST_F(DeviceDigest, EqualsTheHostForRandomTiles) {
   digest_random_tiles(100, 1500);
 }
 
+// covers: loading E12
+TEST_F(DeviceDigest, LeavesTilesToTheHostWhereNoMemoryCanBeLocked) {
+  fake_cuda::reset({.pinned_limit = 0});
+  cuda::use_driver_for_tests(fake_cuda::table());
+  const std::vector<std::byte> host(64);
+  const OnDevice device(host);
+  const Pd61 rule(Shape{16}, dtypes::kFloat32);
+  const DeviceTile tile{Box::whole(Shape{16}), device.data(), Dims{4}, 0};
+  EXPECT_FALSE(pd61_on_devices(rule, {&tile, 1})[0]);
+  EXPECT_EQ(fake_cuda::count("cuLaunchKernel"), 0);
+}
+
 TEST_F(DeviceDigest, TakesManyTilesAtOnce) {
   std::mt19937_64 random(3);
   const Shape shape{8, 600};
