@@ -130,10 +130,12 @@ void add_standard_kernels(Machine& m) {
                          pd61_twin(*static_cast<const Pd61Job*>(arguments[0]), lanes, blocks, out);
                        }};
   };
-  for (const char* name : {"loadstone_pd61_columns_1_full", "loadstone_pd61_columns_1", "loadstone_pd61_columns_1_any", "loadstone_pd61_vectors_1"}) {
+  for (const char* name : {"loadstone_pd61_columns_1_full", "loadstone_pd61_columns_1", "loadstone_pd61_columns_1_any",
+                           "loadstone_pd61_vectors_1"}) {
     m.kernels[name] = pd61(1);
   }
-  for (const char* name : {"loadstone_pd61_columns_2_full", "loadstone_pd61_columns_2", "loadstone_pd61_columns_2_any", "loadstone_pd61_vectors_2"}) {
+  for (const char* name : {"loadstone_pd61_columns_2_full", "loadstone_pd61_columns_2", "loadstone_pd61_columns_2_any",
+                           "loadstone_pd61_vectors_2"}) {
     m.kernels[name] = pd61(2);
   }
   m.kernels["loadstone_scatter"] = {{sizeof(ScatterJob)}, [](void** arguments, unsigned, unsigned) {
