@@ -5,6 +5,7 @@ message and no output file, no temporary one, no descriptor left open. What came
 anew with LOADSTONE_FAULTS_TABLE=docs/faults.md, and LOADSTONE_FAULTS_ALL=1 to try every allocation.
 """
 
+import ctypes
 import errno
 import os
 import re
@@ -20,7 +21,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from loadstone_cli import BINARY, ROOT, Result, environment, files_in, good, loadstone
+from loadstone_cli import BINARY, ROOT, Result, environment, failing, files_in, good, loadstone
 
 MAX_CALLS = 100_000  # of one kind, by one command on a small job
 ALL = bool(os.environ.get("LOADSTONE_FAULTS_ALL"))
@@ -257,23 +258,77 @@ def test_limits_of_the_process(limit: str, tmp_path: Path) -> None:
         assert result.err.startswith("loadstone: error: ") and files_in(tmp_path / "out") == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def as_any_user() -> None:
+    """In a child of root: permissions hold for it, too (CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH are gone)."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in (1, 2):
+            if libc.prctl(24, capability, 0, 0, 0) != 0:  # PR_CAPBSET_DROP
+                raise OSError(ctypes.get_errno(), "prctl")
+
+
 # covers: loading E2, E6
-def test_a_full_disk_leaves_no_part_of_an_output(data: Path, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", disk], capture_output=True, check=False)
+def test_folders_and_files_without_permission(data: Path, tmp_path: Path) -> None:
+    hidden, shard, fixed = tmp_path / "hidden", tmp_path / "set" / "a.npy", tmp_path / "fixed"
+    for folder in (hidden, shard.parent, fixed):
+        folder.mkdir()
+    shard.write_bytes((data / "shard_0000.npy").read_bytes())
+    hidden.chmod(0)
+    shard.chmod(0)
+    fixed.chmod(0o555)
+    try:
+        for unreadable, named in ((hidden, "hidden"), (hidden / "a.npy", "hidden"), (shard.parent, "a.npy")):
+            for verb in ("inspect", "plan", "load", "digest"):
+                result = failing(4, verb, unreadable, preexec_fn=as_any_user)
+                assert "ermission denied" in result.err and named in result.err, result.err
+        for words in (
+            ["load", data, "--dump", fixed / "o.bin"],
+            ["digest", data, "--output", fixed / "M.json"],
+            ["write", fixed / "w", "--shape", "1000,16"],
+            ["convert", data, fixed / "c", "--format", "raw"],
+        ):
+            result = failing(4, *words, preexec_fn=as_any_user)
+            assert "ermission denied" in result.err and str(fixed) in result.err, result.err
+            assert list(fixed.iterdir()) == []
+    finally:
+        hidden.chmod(0o755)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """16 KiB of tmpfs."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], capture_output=True, check=False)
     if mounted.returncode != 0:
         pytest.skip(f"mounting is refused here: {mounted.stderr.decode().strip()}")
-    try:
-        for words in (
-            ["load", data, "--dump", disk / "o.bin"],
-            ["write", disk / "w", "--shape", "1000,16", "--shards", "3"],
-            ["digest", data, "--output", disk / "M.json"],
-        ):
-            (disk / "filler").write_bytes(b"" if words[0] != "digest" else bytes(16384))
-            result = loadstone(*words)
-            assert result.code == 4 and "No space left" in result.err, (words, result)
-            assert [p.name for p in disk.iterdir()] == ["filler"]
-    finally:
-        subprocess.run(["umount", disk], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+# covers: loading E2, E6
+def test_a_full_disk_leaves_no_part_of_an_output(data: Path, disk: Path) -> None:
+    for words in (
+        ["load", data, "--dump", disk / "o.bin"],
+        ["write", disk / "w", "--shape", "1000,16", "--shards", "3"],
+        ["digest", data, "--output", disk / "M.json"],
+    ):
+        (disk / "filler").write_bytes(b"" if words[0] != "digest" else bytes(16384))
+        result = loadstone(*words)
+        assert result.code == 4 and "No space left" in result.err, (words, result)
+        assert [p.name for p in disk.iterdir()] == ["filler"]
+
+
+# covers: loading E6
+def test_no_verb_needs_space_in_the_temporary_folder(data: Path, manifest: Path, disk: Path, tmp_path: Path) -> None:
+    (disk / "filler").write_bytes(bytes(16384))
+    for words in (
+        ["inspect", data],
+        ["load", data, "--verify", "--dump", tmp_path / "o.bin"],
+        ["verify", data, "--manifest", manifest],
+        ["digest", data, "--output", tmp_path / "M.json"],
+        ["write", tmp_path / "w", "--shape", "1000,16", "--shards", "3"],
+        ["convert", data, tmp_path / "c", "--format", "safetensors"],
+    ):
+        good(*words, env=os.environ | {"TMPDIR": str(disk)})
+        assert [p.name for p in disk.iterdir()] == ["filler"]
