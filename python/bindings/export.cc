@@ -228,6 +228,8 @@ nb::dict interface_dict(const cai::Interface& interface) {
 }
 
 nb::dict cuda_array_interface(const MemoryView& self) {
+  // A copy: another thread may release the view while this one waits.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const View view = self.live();
   if (view.place().kind == PlaceKind::host) throw nb::attribute_error("__cuda_array_interface__: this is host memory");
   check_not_moved(self);
@@ -243,6 +245,8 @@ nb::dict cuda_array_interface(const MemoryView& self) {
 }
 
 nb::dict array_interface(const MemoryView& self) {
+  // A copy: another thread may release the view while this one waits.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const View view = self.live();
   if (!view.place().host_accessible()) throw nb::attribute_error("__array_interface__: this is memory of a device");
   if (view.dtype() == dtypes::kBFloat16) {

@@ -21,9 +21,9 @@ std::string repr(const PlaceReport& report) {
 
 /// The same bytes, said to be elsewhere.
 View view_on(const View& view, Place place) {
-  const std::shared_ptr<Memory> memory = view.memory();
+  const std::shared_ptr<Memory>& memory = view.memory();
   auto placed = std::make_shared<Memory>(memory->base(), memory->bytes(), place, view.readonly(),
-                                         [memory](std::byte*, std::int64_t) {});
+                                         [memory = memory](std::byte*, std::int64_t) {});
   const std::int64_t offset = view.data() != nullptr ? view.data() - memory->base() : 0;
   return View(std::move(placed), offset, view.layout(), view.dtype(), view.order());
 }

@@ -50,6 +50,8 @@ void let_stream_wait(const MemoryView& self, std::int64_t stream) {
 }
 
 void wait_for_bytes(const MemoryView& self) {
+  // A copy: another thread may release the view while this one waits.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const View view = self.live();
   if (view.order().kind == Order::Kind::ready) return;
   check_can_wait(self);
