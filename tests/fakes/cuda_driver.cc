@@ -94,7 +94,8 @@ struct Machine {
   std::vector<std::unique_ptr<CUstream_st>> default_streams;
   std::set<CUstream_st*> streams;
   std::mutex destroying;  // no stream goes while another call waits for all of them
-  std::int64_t events = 0, pools = 0;
+  std::set<CUevent_st*> events;
+  std::int64_t pools = 0;
   std::size_t pinned_bytes = 0;
   std::map<std::string, std::int64_t> counts;
   std::map<std::string, std::map<std::int64_t, int>> failures;
@@ -730,7 +731,7 @@ Result event_create(Event* event, unsigned) {
   if (error != kSuccess) return error;
   *event = new CUevent_st;
   const std::lock_guard<std::mutex> lock(machine().mutex);
-  ++machine().events;
+  machine().events.insert(*event);
   return kSuccess;
 }
 Result event_record(Event event, Stream stream) {
@@ -753,9 +754,9 @@ Result event_synchronize(Event event) {
 }
 Result event_destroy(Event event) {
   enter("cuEventDestroy", false);
-  delete event;
   const std::lock_guard<std::mutex> lock(machine().mutex);
-  --machine().events;
+  if (machine().events.erase(event) == 0) return kInvalidValue;
+  delete event;
   return kSuccess;
 }
 Result module_load_data(Module* module, const void*) {
@@ -855,7 +856,9 @@ void reset(const Options& options) {
   m.log.clear();
   m.kernels.clear();
   m.functions.clear();
-  m.events = m.pools = m.copies = 0;
+  for (CUevent_st* event : m.events) delete event;
+  m.events.clear();
+  m.pools = m.copies = 0;
   m.pinned_bytes = 0;
   m.started = false;
   m.options = options;
@@ -875,7 +878,7 @@ Alive alive() {
     out.registered += range.kind == Kind::registered ? 1 : 0;
   }
   out.streams = std::ssize(m.streams);
-  out.events = m.events;
+  out.events = std::ssize(m.events);
   out.pools = m.pools;
   return out;
 }

@@ -125,8 +125,9 @@ Kept& kept(int ordinal) {
 }
 
 std::string load_kernels(int ordinal, Kept& device) {
-  if (&loadstone_kernels_begin[0] == &loadstone_kernels_end[0])
-    return "this build has no GPU kernels (it was made without nvcc)";
+  // The driver of a test knows kernels by their names and needs no code.
+  const bool empty = &loadstone_kernels_begin[0] == &loadstone_kernels_end[0];
+  if (empty && driver_generation() == 0) return "this build has no GPU kernels (it was made without nvcc)";
   const Scope scope(ordinal);
   const Result result = driver()->module_load_data(&device.module, loadstone_kernels_begin);
   if (result == kSuccess) return "";

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/error.h"
@@ -19,16 +20,13 @@ struct Pool {
 };
 
 std::mutex pools_mutex;
-std::uint64_t pools_generation = 0;
-std::map<int, Pool*>* pools = nullptr;
+// By generation of the driver and GPU. The driver takes all back at exit, when streams can no longer be destroyed.
+std::map<std::pair<std::uint64_t, int>, Pool*>* pools = nullptr;
 
 Pool& pool_of(int ordinal) {
   const std::lock_guard<std::mutex> lock(pools_mutex);
-  if (pools == nullptr || pools_generation != cuda::driver_generation()) {
-    pools = new std::map<int, Pool*>;  // the driver takes all back at exit, when streams can no longer be destroyed
-    pools_generation = cuda::driver_generation();
-  }
-  Pool*& entry = (*pools)[ordinal];
+  if (pools == nullptr) pools = new std::map<std::pair<std::uint64_t, int>, Pool*>;
+  Pool*& entry = (*pools)[{cuda::driver_generation(), ordinal}];
   if (entry != nullptr) return *entry;
   const cuda::Scope scope(ordinal);
   auto made = std::make_unique<Pool>();

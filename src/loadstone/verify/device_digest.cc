@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "loadstone/base/cat.h"
 #include "loadstone/base/cuda_context.h"
@@ -42,14 +43,10 @@ struct Station {
 
 Station& station(int ordinal) {
   static std::mutex mutex;
-  static std::uint64_t generation = 0;
-  static std::map<int, Station*>* all = nullptr;
+  // By generation of the driver and GPU. The driver takes all back at exit, when streams can no longer be destroyed.
+  static auto* const all = new std::map<std::pair<std::uint64_t, int>, Station*>;
   const std::lock_guard<std::mutex> lock(mutex);
-  if (all == nullptr || generation != cuda::driver_generation()) {
-    all = new std::map<int, Station*>;  // the driver takes all back at exit, when streams can no longer be destroyed
-    generation = cuda::driver_generation();
-  }
-  Station*& entry = (*all)[ordinal];
+  Station*& entry = (*all)[{cuda::driver_generation(), ordinal}];
   if (entry == nullptr) entry = new Station;
   return *entry;
 }
